@@ -1,0 +1,315 @@
+"""The reduced dual f(rho) = sum over k >= 1 of w_k rho^k, w_k = c_k^2/variance: the map of correlations of one layer.
+
+Private evaluator, float64: relative error about 1e-15 towards rho = 0, absolute 1e-14 elsewhere, f(1) = 1 exactly;
+whatever it cannot serve to that accuracy raises PrecisionError. It may be imported by meanfield.
+
+f is split into its odd and even parts O and E, series in |rho|. A short Hermite series is summed. Otherwise O/|rho|^j
+and E/|rho|^k (j, k the first powers present) are smooth functions of s = sqrt(1 - |rho|) on [0, 1], where s absorbs the
+singularities (1 - rho)^(1/2) and (1 - rho)^(3/2) of jumps and kinks, and become Chebyshev series in s. Their values at
+the Chebyshev points come from the Hermite series where its tail is negligible, and near |rho| = 1 from a double
+integral in rotated coordinates.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+
+from ._activation import Activation
+from ._interpreter import evaluate
+from ._numeric import Scaled, gauss_legendre, scaled_coefficients, varying
+from ._panels import BULK, panels
+from ._recurrence import Array
+from .errors import PrecisionError
+
+_SHORT = 64  # terms summed directly
+_DEGREES = (64, 256, 2000)
+_SIZES = (32, 48, 72, 108, 162, 243, 360)
+_NEGLIGIBLE = 2e-17
+_ACCEPTED = 2e-15
+_MAX_CUTS = 80
+
+
+@dataclass(frozen=True, eq=False)
+class ReducedDual:
+    """f on [-1, 1]: coefficients over powers of |rho| ("hermite series") or Chebyshev in s ("interpolated")."""
+
+    name: str
+    odd_power: int
+    odd: Array
+    even_power: int
+    even: Array
+    method: str
+    error: float
+
+    def __call__(self, rho: Array) -> Array:
+        """f(rho) for rho in [-1, 1], same shape; no checks."""
+        r = np.abs(rho)
+        if self.method == "hermite series":
+            square = r * r
+            odd, even = _horner(self.odd, square), _horner(self.even, square)
+        else:
+            s = np.sqrt(1 - r)
+            odd, even = _clenshaw(self.odd, s), _clenshaw(self.even, s)
+        value = np.sign(rho) * _power(r, self.odd_power) * odd + _power(r, self.even_power) * even
+        value = np.clip(value, -1.0, 1.0)
+        return np.where(rho == 1.0, 1.0, value)
+
+
+def _power(r: Array, k: int) -> Array:
+    return r if k == 1 else r**k
+
+
+def _horner(c: Array, x: Array) -> Array:
+    out = np.full_like(x, c[-1])
+    for a in c[-2::-1]:
+        out *= x
+        out += a
+    return out
+
+
+def _clenshaw(c: Array, s: Array) -> Array:
+    """Chebyshev series on [0, 1]."""
+    if len(c) == 1:
+        return np.full_like(s, c[0])
+    y = 4 * s - 2  # twice the variable of [-1, 1]
+    b1, b2 = np.zeros_like(s), np.zeros_like(s)
+    for a in c[:0:-1]:
+        b2 *= -1
+        b2 += y * b1
+        b2 += a
+        b1, b2 = b2, b1
+    return np.asarray(0.5 * y * b1 - b2 + c[0])
+
+
+@lru_cache(maxsize=256)
+def reduced_dual(sigma: Activation) -> ReducedDual:
+    """The evaluator of an activation, built once.
+
+    Raises ConstantActivationError, NotSquareIntegrableError, PrecisionError.
+    """
+    low = varying(sigma)
+    for degree in _DEGREES:
+        weights = _weights(sigma, low, degree)
+        tail = max(1.0 - float(np.sum(weights)), 0.0)
+        if tail <= 4e-16 and float(np.sum(weights[-8:])) <= _NEGLIGIBLE:
+            break
+    else:
+        return _interpolated(sigma, low, weights, tail)
+    last = int(np.flatnonzero(np.cumsum(weights[::-1])[::-1] > 1e-18)[-1])
+    weights = weights[: last + 1] / np.sum(weights[: last + 1])
+    return _summed(sigma, weights) if last <= _SHORT else _interpolated(sigma, low, weights, 0.0)
+
+
+def _weights(sigma: Activation, low: Scaled, degree: int) -> Array:
+    """w_0 = 0, w_1, ..., with coefficients at rounding level set to 0: parity is exact."""
+    c = scaled_coefficients(sigma, degree)
+    c[np.abs(c) <= 1e-15 * (1 + panels(sigma).peak ** 2 / 4) * math.sqrt(low.second)] = 0.0
+    c[0] = 0.0
+    return c * c / low.variance
+
+
+def _first(weights: Array, parity: int) -> int:
+    """The first power of this parity that is present (1 or 2 if none is)."""
+    present = np.flatnonzero(weights[parity::2])
+    return parity + 2 * int(present[0]) if len(present) else 2 - parity
+
+
+def _summed(sigma: Activation, weights: Array) -> ReducedDual:
+    odd, even = _first(weights, 1), _first(weights, 0)
+    parts = [np.append(weights[k::2], 0.0) for k in (odd, even)]
+    return ReducedDual(sigma.name, odd, parts[0], even, parts[1], "hermite series", 1e-15)
+
+
+# ---- interpolation in s ---------------------------------------------------------------------------------------
+
+
+def _interpolated(sigma: Activation, low: Scaled, weights: Array, tail: float) -> ReducedDual:
+    if tail > 0 and any(p.singular_lower or p.singular_upper for p in sigma.pieces):
+        raise PrecisionError(
+            f"the dual of {sigma.name} is not available to 1e-14: sigma has a singular point and its Hermite series is "
+            f"long (tail {tail:.0e} after {len(weights) - 1} terms)"
+        )
+    if len(_cuts(sigma)) > _MAX_CUTS:
+        raise PrecisionError(f"the dual of {sigma.name} is not available to 1e-14: sigma varies on too many scales")
+    source = _Source(sigma, low, weights, tail)
+    powers = (_first(weights, 1), _first(weights, 0))
+    for n in _SIZES:
+        s = 0.5 * (1 - np.cos(np.pi * np.arange(n + 1) / n))
+        values = np.array([source.parts(float(x), powers) for x in s])
+        series = [_chebyshev(values[:, i]) for i in (0, 1)]
+        left = max(float(np.abs(c[-4:]).max()) for c in series)
+        if left <= _ACCEPTED / 4:
+            break
+    if left > 2 * _ACCEPTED:
+        raise PrecisionError(
+            f"the dual of {sigma.name} is not resolved by {_SIZES[-1]} terms in sqrt(1 - |rho|): the last is {left:.0e}"
+        )
+    odd, even = (_trimmed(c) for c in series)
+    result = ReducedDual(sigma.name, powers[0], odd, powers[1], even, "interpolated", _ACCEPTED)
+    _check(result, source)
+    return result
+
+
+def _chebyshev(values: Array) -> Array:
+    """Coefficients on [0, 1] from values at s_j = (1 - cos(pi j/n))/2, summed in extended precision."""
+    n = len(values) - 1
+    j = np.arange(n + 1)
+    halved = values[::-1].astype(np.longdouble)
+    halved[[0, -1]] *= 0.5
+    table = np.cos(np.pi * (np.outer(j, j) % (2 * n)).astype(np.longdouble) / n)
+    c = (2.0 / n) * (table @ halved)
+    c[[0, -1]] *= 0.5
+    return c.astype(np.float64)
+
+
+def _trimmed(c: Array) -> Array:
+    live = np.flatnonzero(np.abs(c) > 1e-17)
+    return c[: int(live[-1]) + 1] if len(live) else c[:1]
+
+
+def _check(result: ReducedDual, source: _Source) -> None:
+    """Between the points the interpolant must meet the source again."""
+    for r in (0.31, 0.83, 0.9871, 0.99937):
+        got = result(np.array([r, -r]))
+        want = source.pair(r)
+        miss = float(np.abs(got - want).max())
+        if not miss <= 5 * _ACCEPTED:
+            raise PrecisionError(f"the dual of {source.sigma.name} is off by {miss:.0e} at |rho| = {r}")
+
+
+@dataclass(eq=False)
+class _Source:
+    """f(+-rho) to rounding, by series or by the rotated double integral."""
+
+    sigma: Activation
+    low: Scaled
+    weights: Array
+    tail: float
+    known: dict[float, tuple[float, float]] = field(default_factory=dict)
+
+    def parts(self, s: float, powers: tuple[int, int]) -> tuple[float, float]:
+        """O/rho^j and E/rho^k at rho = 1 - s^2."""
+        rho = 1 - s * s
+        if self.tail * rho ** len(self.weights) <= _NEGLIGIBLE:
+            return self.series(rho, powers[0]), self.series(rho, powers[1])
+        plus, minus = self.pair(rho)
+        return 0.5 * (plus - minus) / rho ** powers[0], 0.5 * (plus + minus) / rho ** powers[1]
+
+    def series(self, rho: float, first: int) -> float:
+        w = self.weights[first::2]
+        return float(np.sum(w * (rho * rho) ** np.arange(len(w))))
+
+    def pair(self, rho: float) -> tuple[float, float]:
+        """f(rho), f(-rho)."""
+        if self.tail * rho ** len(self.weights) <= _NEGLIGIBLE:
+            odd, even = rho * self.series(rho, 1), self.series(rho, 0)
+            return odd + even, even - odd
+        if rho not in self.known:
+            if rho == 1.0:
+                self.known[rho] = (1.0, _at_minus_one(self.sigma, self.low))
+            else:
+                self.known[rho] = _rotated(self.sigma, self.low, rho)
+        return self.known[rho]
+
+
+# ---- the double integral --------------------------------------------------------------------------------------
+
+
+def _at_minus_one(sigma: Activation, low: Scaled) -> float:
+    """f(-1) = E (sigma(X) - c_0)(sigma(-X) - c_0)/variance, on the panels of both."""
+    ends = {abs(float(e)) for g in panels(sigma).groups for e in np.append(g.lower, g.upper[-1:]) + g.anchor}
+    edges = np.array(sorted({0.0, *ends}))
+    x, w = _composite(edges[:-1], edges[1:])
+    a, b = (_centred(sigma, low, t) for t in (x, -x))
+    density = np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    return float(2 * np.sum(w * a * b * density) / low.variance)
+
+
+def _composite(low: Array, high: Array) -> tuple[Array, Array]:
+    """24 Gauss points on each interval of the last axis, flattened into it."""
+    nodes, weights = gauss_legendre(24)
+    half = 0.5 * (high - low)[..., None]
+    x = 0.5 * (low + high)[..., None] + half * nodes
+    shape = (*low.shape[:-1], -1)
+    return x.reshape(shape), (half * weights).reshape(shape)
+
+
+def _centred(sigma: Activation, low: Scaled, x: Array) -> Array:
+    """(sigma(x) - c_0) exp(-M)."""
+    return np.asarray(evaluate(sigma.expr, x) * math.exp(-low.log_scale) - low.c0)
+
+
+def _kinks(sigma: Activation) -> Array:
+    """Where sigma is not smooth."""
+    return _distinct([*sigma.breakpoints, *panels(sigma).kinks], sigma)
+
+
+def _cuts(sigma: Activation) -> Array:
+    """Kinks, and edges of narrow panels where sigma is steep: 24 points then resolve it between them."""
+    marks = list(_kinks(sigma))
+    for group in panels(sigma).groups:
+        narrow = group.upper - group.lower < 0.45
+        marks += [*(group.lower[narrow] + group.anchor), *(group.upper[narrow] + group.anchor)]
+    return _distinct(marks, sigma)
+
+
+def _distinct(marks: list[float], sigma: Activation) -> Array:
+    inside = sorted(float(m) for m in marks if abs(m) < BULK + 2 * abs(panels(sigma).peak))
+    return np.array([m for i, m in enumerate(inside) if i == 0 or m - inside[i - 1] > 1e-13])
+
+
+def _rotated(sigma: Activation, low: Scaled, rho: float) -> tuple[float, float]:
+    """f(rho) and f(-rho) for 0 < rho < 1.
+
+    With X = U cos + V sin and Y = U cos - V sin (angle arccos(rho)/2) the pair (X, Y) has correlation rho, (X, -Y) has
+    -rho; a kink a of sigma lies at u = (a -+ v sin)/cos, and two kinks meet at v = (a - b)/(2 sin). A joint density
+    on a fixed grid would miss the ridge at rho near 1. Both integrands are even: in v for (X, Y), in u for (X, -Y).
+    """
+    if abs(low.log_scale) > 300:
+        raise PrecisionError(f"the dual of {sigma.name} near |rho| = 1 needs values beyond float64")
+    sine, cosine = math.sqrt(0.5 * (1 - rho)), math.sqrt(0.5 * (1 + rho))
+    angle = (sine, cosine)
+    plus, minus = (_integral(sigma, low, angle, mirrored=m) for m in (False, True))
+    return plus / low.variance, minus / low.variance
+
+
+def _integral(sigma: Activation, low: Scaled, angle: tuple[float, float], *, mirrored: bool) -> float:
+    sine, cosine = angle
+    reach = BULK + 2 * abs(panels(sigma).peak)
+    kinks = _kinks(sigma)
+    meet = np.subtract.outer(kinks, -kinks if mirrored else kinks).ravel() / (2 * sine)
+    lowest = -BULK if mirrored else 0.0
+    v_edges = np.unique(np.concatenate([np.arange(lowest, BULK + 0.5), meet[(meet > lowest) & (meet < BULK)]]))
+    v, v_weight = _composite(v_edges[:-1], v_edges[1:])
+    keep = v_weight * np.exp(-v * v / 2) > 1e-19
+    v, v_weight = v[keep], v_weight[keep]
+    # both marginals decay at |x| = reach, so u ends at reach/cos
+    u_low, u_high = 0.0 if mirrored else -reach / cosine, reach / cosine
+    grid = np.linspace(u_low, u_high, max(2, math.ceil(u_high - u_low)))
+    total = 0.0
+    for block in range(0, len(v), 64):
+        part = slice(block, block + 64)
+        total += float(np.sum(v_weight[part] * _inner(sigma, low, angle, grid, v[part], mirrored=mirrored)))
+    return 2 * total / (2 * math.pi)
+
+
+def _inner(
+    sigma: Activation, low: Scaled, angle: tuple[float, float], grid: Array, v: Array, *, mirrored: bool
+) -> Array:
+    """The integral over u for each v, on panels cut at every kink."""
+    sine, cosine = angle
+    first = _cuts(sigma)
+    second = -first if mirrored else first
+    shift = (v * sine)[:, None]
+    marks = np.concatenate([(first - shift) / cosine, (second + shift) / cosine], axis=1)
+    edges = np.concatenate([np.broadcast_to(grid, (len(v), len(grid))), np.clip(marks, grid[0], grid[-1])], axis=1)
+    edges.sort(axis=1)
+    u, weight = _composite(edges[:, :-1], edges[:, 1:])
+    x, y = u * cosine + shift, u * cosine - shift
+    a = _centred(sigma, low, x)
+    b = _centred(sigma, low, -y if mirrored else y)
+    return np.asarray(np.sum(weight * a * b * np.exp(-0.5 * (u * u + (v * v)[:, None])), axis=1))

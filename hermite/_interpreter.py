@@ -1,0 +1,241 @@
+"""The float64 interpreter of expression trees.
+
+Values travel as pairs (m, e) meaning m * exp(e), with e None while everything fits: exp(20*x) squared against a
+Gaussian is an ordinary number although exp(20*x) itself overflows. Stable forms of common expressions
+(softplus, the normal cdf) are recognised here, so that texts may be written as in a paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ._recurrence import Array, hermite_sequence
+from ._tree import Node, Opaque, compare
+
+Scaled: TypeAlias = tuple[Array, Array | None]
+
+_EXP_LIMIT = 700.0  # exp beyond it overflows
+
+
+def evaluate(node: Node, x: Array) -> Array:
+    """The value of the tree at x, same shape; inf where it exceeds float64, nan where it is not real."""
+    with np.errstate(all="ignore"):
+        return _plain(_scaled(node, x))
+
+
+def evaluate_scaled(node: Node, x: Array) -> tuple[Array, Array]:
+    """The tree at x as (m, e), value m * exp(e), for expressions whose values exceed float64."""
+    with np.errstate(all="ignore"):
+        m, e = _scaled(node, x)
+        return np.broadcast_to(m, x.shape), np.broadcast_to(0.0 if e is None else e, x.shape)
+
+
+def constant_value(node: Node) -> float:
+    """The float64 value of a tree without x."""
+    return float(evaluate(node, np.zeros(1))[0])
+
+
+def _plain(pair: Scaled) -> Array:
+    m, e = pair
+    if e is None:
+        return m
+    return np.where(m == 0, 0.0, m * np.exp(e))
+
+
+def _scaled(node: Node, x: Array) -> Scaled:
+    op, args = node.op, node.args
+    if op == "x":
+        return x, None
+    if op == "num":
+        return np.full_like(x, float(node.number)), None
+    if op == "pi":
+        return np.full_like(x, np.pi), None
+    if op == "add":
+        cdf = _normal_tail(node, x)
+        return (cdf, None) if cdf is not None else _add(_scaled(args[0], x), _scaled(args[1], x))
+    if op in _PAIRS:
+        return _PAIRS[op](*(_scaled(a, x) for a in args))
+    if op == "log1p" or (op == "log" and _is_one_plus_exp(args[0])):
+        return _log1p(args[0] if op == "log1p" else args[0].args[1], x)
+    if op == "if":
+        assert isinstance(node.value, str)
+        chosen = _less(_scaled(args[0], x), _scaled(args[1], x), node.value)
+        return _where(chosen, _scaled(args[2], x), _scaled(args[3], x))
+    if op == "pow":
+        return _power(_scaled(args[0], x), float(node.number))
+    u = _plain(_scaled(args[0], x))
+    if op == "He":
+        return _hermite(u, int(node.number))
+    if op == "opaque":
+        return call_opaque(node.opaque, u), None
+    return _FUNCTIONS[op](u), None
+
+
+def _align(a: Scaled, b: Scaled) -> tuple[Array, Array, Array | None]:
+    """Both numbers on one exponent."""
+    (m, e), (n, f) = a, b
+    if e is None and f is None:
+        return m, n, None
+    e = np.zeros_like(m) if e is None else e
+    f = np.zeros_like(n) if f is None else f
+    top = np.where(m == 0, f, np.where(n == 0, e, np.maximum(e, f)))
+    return m * np.exp(np.minimum(e - top, 0)), n * np.exp(np.minimum(f - top, 0)), top
+
+
+def _add(a: Scaled, b: Scaled) -> Scaled:
+    m, n, e = _align(a, b)
+    return m + n, e
+
+
+def _multiply(a: Scaled, b: Scaled) -> Scaled:
+    (m, e), (n, f) = a, b
+    return m * n, f if e is None else e if f is None else e + f
+
+
+def _divide(a: Scaled, b: Scaled) -> Scaled:
+    (m, e), (n, f) = a, b
+    return m / n, e if f is None else -f if e is None else e - f
+
+
+def _power(a: Scaled, p: float) -> Scaled:
+    m, e = a
+    # repeated products keep the last digits that pow loses for the common squares and cubes
+    value = m * m if p == 2 else m * m * m if p == 3 else np.power(m, p)
+    return value, None if e is None else e * p
+
+
+def _exp(a: Scaled) -> Scaled:
+    u = _plain(a)
+    if u.size and np.nanmax(np.abs(u), initial=0.0) > _EXP_LIMIT:
+        return np.where(np.isnan(u), np.nan, 1.0), np.where(np.isnan(u), 0.0, u)
+    return np.exp(u), None
+
+
+def _expm1(a: Scaled) -> Scaled:
+    u = _plain(a)
+    if u.size and np.nanmax(u, initial=0.0) > _EXP_LIMIT:
+        return np.where(u > 1, -np.expm1(-u), np.expm1(np.minimum(u, 1))), np.where(u > 1, u, 0.0)
+    return np.expm1(u), None
+
+
+def _log(a: Scaled) -> Scaled:
+    m, e = a
+    return np.log(m) if e is None else np.log(m) + e, None
+
+
+def _sqrt(a: Scaled) -> Scaled:
+    m, e = a
+    return np.sqrt(m), None if e is None else e / 2
+
+
+def _absolute(a: Scaled) -> Scaled:
+    return np.abs(a[0]), a[1]
+
+
+def _sign(a: Scaled) -> Scaled:
+    return np.sign(a[0]), None
+
+
+def _less(a: Scaled, b: Scaled, op: str) -> Any:
+    m, n, _ = _align(a, b)
+    return compare(m, op, n)  # type: ignore[arg-type]  # arrays compare elementwise
+
+
+def _where(chosen: Any, a: Scaled, b: Scaled) -> Scaled:
+    (m, e), (n, f) = a, b
+    if e is None and f is None:
+        return np.where(chosen, m, n), None
+    return np.where(chosen, m, n), np.where(chosen, 0.0 if e is None else e, 0.0 if f is None else f)
+
+
+def _maximum(a: Scaled, b: Scaled) -> Scaled:
+    if a[1] is None and b[1] is None:
+        return np.maximum(a[0], b[0]), None
+    return _where(_less(a, b, ">="), a, b)
+
+
+def _minimum(a: Scaled, b: Scaled) -> Scaled:
+    if a[1] is None and b[1] is None:
+        return np.minimum(a[0], b[0]), None
+    return _where(_less(a, b, "<="), a, b)
+
+
+_PAIRS: dict[str, Callable[..., Scaled]] = {
+    "mul": _multiply, "div": _divide, "exp": _exp, "expm1": _expm1, "log": _log, "sqrt": _sqrt,
+    "abs": _absolute, "sign": _sign, "max": _maximum, "min": _minimum,
+}  # fmt: skip
+
+
+def _is_one_plus_exp(u: Node) -> bool:
+    return u.op == "add" and u.args[0].op == "num" and u.args[0].number == 1 and u.args[1].op == "exp"
+
+
+def _log1p(u: Node, x: Array) -> Scaled:
+    """log(1 + u); softplus keeps its tail exp(-|x|) and does not overflow."""
+    if u.op == "exp":
+        return np.logaddexp(0.0, _plain(_scaled(u.args[0], x))), None
+    m, e = _scaled(u, x)
+    if e is None:
+        return np.log1p(m), None
+    return np.where(e > 0, e + np.log(m + np.exp(-np.maximum(e, 0))), np.log1p(_plain((m, e)))), None
+
+
+def _normal_tail(node: Node, x: Array) -> Array | None:
+    """c + c*erf(u) as c*erfc(-u): the normal cdf keeps its relative accuracy where it is small."""
+    left, right = node.args
+    k = right.args[0] if right.op == "mul" else None
+    if left.op != "num" or k is None or k.op != "num" or abs(k.number) != abs(left.number):
+        return None
+    if right.args[1].op != "erf":
+        return None
+    from scipy.special import erfc
+
+    u = _plain(_scaled(right.args[1].args[0], x))
+    same = (k.number > 0) == (left.number > 0)
+    return float(left.number) * np.asarray(erfc(-u if same else u))
+
+
+def _erf(u: Array) -> Array:
+    from scipy.special import erf
+
+    return np.asarray(erf(u))
+
+
+def _sigmoid(u: Array) -> Array:
+    from scipy.special import expit
+
+    return np.asarray(expit(u))
+
+
+_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
+    "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "arctan": np.arctan, "erf": _erf, "sigmoid": _sigmoid,
+}  # fmt: skip
+
+
+def _hermite(u: Array, degree: int) -> Scaled:
+    *_, (value, _, power) = hermite_sequence(u, degree)
+    return value, power * np.log(2.0) if np.any(power) else None
+
+
+def call_opaque(leaf: Opaque, u: Array) -> Array:
+    """The callable on a float64 array; its answer must be real and of the same shape."""
+    if not leaf.vectorized:
+        return np.array([_scalar(leaf, float(t)) for t in u.ravel()], dtype=np.float64).reshape(u.shape)
+    value = np.asarray(leaf.function(u))
+    if np.iscomplexobj(value):
+        raise ValueError(f"sigma returned complex values of dtype {value.dtype}; it must be real")
+    if value.shape != u.shape:
+        if value.shape == ():  # a constant function written without its argument
+            return np.full_like(u, float(value))
+        raise ValueError(f"sigma returned shape {value.shape} for an input of shape {u.shape}; it must act elementwise")
+    return value.astype(np.float64, copy=False)
+
+
+def _scalar(leaf: Opaque, t: float) -> float:
+    value = leaf.function(t)
+    if isinstance(value, complex):
+        raise ValueError(f"sigma({t!r}) returned the complex number {value!r}; it must be real")
+    return float(value)

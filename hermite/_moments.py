@@ -1,0 +1,35 @@
+"""The record behind the verbs of every number system."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Hermite coefficients and moments of one activation, with their error and how they were found.
+
+    coefficients: c_0..c_degree; second_moment: E sigma^2; variance: E (sigma - c_0)^2 = sum over k >= 1 of c_k^2;
+    residual: E (sigma - c_0 - c_1 X)^2, so that isometry strength is 1 + residual/variance without cancellation;
+    error: of the coefficients relative to sqrt(second_moment), of the moments relative to second_moment;
+    method: how they were computed. The number type is that of the module that made the record.
+    """
+
+    coefficients: Any
+    second_moment: Any
+    variance: Any
+    residual: Any
+    error: float
+    method: str
+
+    @property
+    def strength(self) -> Any:
+        """beta = 1 + residual / variance."""
+        return 1 + self.residual / self.variance
+
+    @property
+    def strength_error(self) -> float:
+        """Error bound of beta: e b + e sqrt(b s) + e^2 s with b = beta - 1, s = second_moment / variance."""
+        b, s, e = float(self.residual / self.variance), float(self.second_moment / self.variance), self.error
+        return float(10 * e * b + e * (b * s) ** 0.5 + e * e * s)

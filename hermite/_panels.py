@@ -1,0 +1,420 @@
+"""Where to put quadrature nodes: panels on which sigma(x) exp(-x^2/4) is a polynomial to rounding.
+
+Every sigma is treated alike, whatever its kinks: a panel is bisected until the Chebyshev coefficients of its samples
+(end points included, so that a kink at an end is seen) have decayed, so the panels are found by the same test that
+proves them good. Towards a singular end panels shrink geometrically, in a coordinate measured from that end.
+
+All sizes are relative: f = sigma(x) exp(-x^2/4 - M) has maximum about 1, so that neither exp(20*x), whose second
+moment exceeds float64, nor relu(x - 30), whose second moment is 1e-196, needs special care.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _tree as t
+from ._activation import Activation
+from ._interpreter import evaluate_scaled
+from ._pieces import Piece, breakpoints
+from ._recurrence import Array
+from ._roots import Point, as_polynomial, rational, zeros
+from ._tree import Node
+from .errors import NotSquareIntegrableError, PrecisionError
+
+SQUARE, MEAN = 0.25, 0.5  # rates of the Gaussian against which sigma is resolved
+ORDER = 25  # samples per panel in the resolution test
+DROP = 40.5  # exp(-40.5) = 2.6e-18: what lies below the maximum of f by this factor is left out
+BULK = 12.75  # exp(-BULK^2/4) = exp(-DROP)
+_NEGLIGIBLE = 1e-18
+_MAX_PANELS = 20000
+_TOO_FAR = 1440.0
+_RATIO = 0.25  # of consecutive panels at a singular end: 24 Gauss points then reach 1e-20 for any power or log
+
+
+@dataclass(frozen=True)
+class Group:
+    """Panels [lower_i, upper_i] of one smooth tree in the coordinate x - anchor."""
+
+    expr: Node
+    anchor: float
+    lower: Array
+    upper: Array
+
+
+@dataclass(frozen=True)
+class Panels:
+    """The panels of an activation, the scale M, and what was learnt on the way.
+
+    peak: where f is largest; remainder: bound (relative to f = 1) of the integral left out; kinks: the kinks and
+    jumps found in a callable.
+    """
+
+    groups: tuple[Group, ...]
+    log_scale: float
+    peak: float
+    remainder: float
+    kinks: tuple[float, ...]
+
+
+def weighted(expr: Node, anchor: float, s: Array, log_scale: float, rate: float = SQUARE) -> Array:
+    """f = sigma(x) exp(-rate x^2 - M) at x = anchor + s; the exponent is formed in extended precision."""
+    m, e = evaluate_scaled(expr, s)
+    x = s.astype(np.longdouble) + anchor
+    with np.errstate(all="ignore"):
+        factor = np.exp(e - rate * x * x - log_scale).astype(np.float64)
+        return np.where(m == 0, 0.0, m * factor)
+
+
+@lru_cache(maxsize=512)
+def panels(sigma: Activation, rate: float = SQUARE) -> Panels:
+    """The panels of an activation against exp(-rate x^2): 1/4 for squares and coefficients, 1/2 for a mean alone.
+
+    Raises NotSquareIntegrableError for an infinite second moment or values that are not real, PrecisionError where
+    bisection does not end.
+    """
+    places = _features(sigma)
+    extent = _extent(sigma, places, rate)
+    for _ in range(4):
+        result, highest, peak = _adapt(sigma, places, extent)
+        if highest < 1e3:  # the scale was right; a spike between the first samples corrects it and starts again
+            return result
+        extent = replace(extent, log_scale=extent.log_scale + round(4 * math.log(highest)) / 4, peak=peak)
+    raise PrecisionError(f"{sigma.name}: its maximum against the Gaussian could not be located")
+
+
+# ---- extent ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Extent:
+    lower: float
+    upper: float
+    log_scale: float
+    peak: float
+    rate: float
+
+
+def _features(sigma: Activation) -> list[Point]:
+    """Piece ends, and zeros and turning points of polynomial arguments: a narrow spike sits at one of them."""
+    found = {rational(0), *breakpoints(sigma.pieces)}
+    for piece in sigma.pieces:
+        for u in _arguments(piece.expr):
+            coefficients = as_polynomial(u)
+            if coefficients is not None and 1 < len(coefficients) < 12:
+                slope = t.ZERO
+                for k, c in reversed(list(enumerate(coefficients))[1:]):
+                    slope = t.add(t.mul(slope, t.X), t.num(k * c))
+                found.update((*zeros(u), *zeros(slope)))
+    return sorted(found)
+
+
+def _arguments(node: Node) -> Iterator[Node]:
+    if node.op in t.FUNCTIONS or node.op == "pow":
+        yield node.args[0]
+    elif node.op == "div":
+        yield node.args[1]
+    for a in node.args:
+        yield from _arguments(a)
+
+
+def _log_size(sigma: Activation, x: Array, rate: float) -> Array:
+    """log |sigma(x) exp(-rate x^2)|, -inf where it vanishes."""
+    m, e = evaluate_scaled(sigma.expr, x)
+    with np.errstate(all="ignore"):
+        return np.asarray(np.log(np.abs(m)) + e - rate * x * x)
+
+
+def _extent(sigma: Activation, places: list[Point], rate: float) -> _Extent:
+    reach, near = 45.0, [p.value for p in places if abs(p.value) < _TOO_FAR]
+    while True:
+        grid = [np.linspace(-reach, reach, 361), near, np.add(near, 1e-3), np.subtract(near, 1e-3)]
+        x = np.unique(np.concatenate(grid))
+        size = _log_size(sigma, x, rate)
+        _check_real(sigma, x, size)
+        finite = np.where(np.isfinite(size), size, -np.inf)
+        top = float(finite.max())
+        if top == -np.inf:
+            return _Extent(-BULK, BULK, 0.0, 0.0, rate)
+        live = np.flatnonzero(finite > top - DROP)
+        low, high = int(live[0]), int(live[-1])
+        if low > 0 and high < len(x) - 1:
+            peak = float(x[int(finite.argmax())])
+            # the bulk of N(0, 1) is always covered: sigma - c_0 lives there even where sigma vanishes
+            lower, upper = min(float(x[low - 1]), -BULK), max(float(x[high + 1]), BULK)
+            return _Extent(lower, upper, round(4 * top) / 4, peak, rate)
+        if reach >= _TOO_FAR:
+            raise _too_large(sigma, x, finite, rate)
+        reach *= 2
+
+
+def _check_real(sigma: Activation, x: Array, size: Array) -> None:
+    bad = np.flatnonzero(np.isnan(size))
+    if len(bad) > 2 and np.any(np.diff(bad) == 1):
+        raise NotSquareIntegrableError(
+            f"{sigma.name} is nan at x = {x[bad[0]]:g}; sigma must be a real number almost everywhere"
+        )
+    over = np.flatnonzero(np.isposinf(size))
+    if len(over) > 1 and np.any(np.diff(over) == 1):
+        edge = float(np.min(np.abs(x[over])))
+        if _log_ratio(sigma, edge) > 3:
+            raise NotSquareIntegrableError(
+                f"{sigma.name} grows at least like exp(x^2/4): it is not square-integrable under N(0, 1)"
+            )
+        raise PrecisionError(f"{sigma.name} exceeds float64 at |x| = {edge:.3g}; give it as an expression text")
+
+
+def _log_ratio(sigma: Activation, edge: float) -> float:
+    """log|sigma| at 0.98 edge over that at half of it: 2 for exponential growth, 4 for exp(c x^2)."""
+    with np.errstate(all="ignore"):
+        values = np.log(np.abs(sigma(np.array([0.98, -0.98, 0.49, -0.49]) * edge)))
+    return float(np.nanmax(values[:2]) / max(np.nanmax(values[2:]), 1.0))
+
+
+def _too_large(sigma: Activation, x: Array, size: Array, rate: float) -> ValueError:
+    """Still large at |x| = 1440: divergent unless the density decays faster than 1/|x|."""
+    density = (2 * size if rate == SQUARE else size) + np.log(np.maximum(np.abs(x), 1))
+    half = np.abs(x) < _TOO_FAR / 2
+    if density[~half].max() > density[half].max() - 1.0 or density[~half].max() > 0:
+        return NotSquareIntegrableError(
+            f"{sigma.name} is not square-integrable under N(0, 1): its second moment is infinite"
+        )
+    return PrecisionError(
+        f"{sigma.name} decays too slowly against the Gaussian to be integrated in float64; declare growth=(A, B, Q) "
+        "with Q < 1/4 if it has one"
+    )
+
+
+# ---- panels ---------------------------------------------------------------------------------------------------
+
+
+def _chebyshev_tail() -> tuple[Array, Array]:
+    """Lobatto-Chebyshev points on [-1, 1] and the rows giving the last three coefficients of an interpolant."""
+    n, j = ORDER - 1, np.arange(ORDER)
+    # the index is reduced before the cosine: at 24 pi its argument would cost two digits
+    rows = np.array([2.0 / n * np.cos(np.pi * ((k * j) % (2 * n)) / n) for k in (n - 2, n - 1, n)])
+    rows[-1] *= 0.5
+    rows[:, [0, -1]] *= 0.5
+    return np.cos(np.pi * j / n)[::-1].copy(), rows[:, ::-1].copy()
+
+
+_POINTS, _TAIL = _chebyshev_tail()
+
+
+@dataclass
+class _Search:
+    """One pass over all pieces: what has been accepted and what was seen."""
+
+    sigma: Activation
+    extent: _Extent
+    tolerance: float
+    groups: list[Group]
+    highest: float = 0.0
+    peak: float = 0.0
+    remainder: float = 0.0
+    count: int = 0
+
+    def sample(self, expr: Node, anchor: float, low: Array, high: Array) -> tuple[Array, Array]:
+        """Points and values of f on the panels."""
+        s = 0.5 * (low + high)[:, None] + 0.5 * (high - low)[:, None] * _POINTS
+        s[:, 0], s[:, -1] = low, high
+        if self.sigma.is_opaque:  # the value at a jump belongs to one side only: step inside by a few ulps
+            step = 4 * np.spacing(np.abs(s))
+            s[:, 0] += step[:, 0]
+            s[:, -1] -= step[:, -1]
+        f = weighted(expr, anchor, s.ravel(), self.extent.log_scale, self.extent.rate).reshape(s.shape)
+        bad = ~np.isfinite(f)
+        if np.any(bad):
+            self.mend(f, bad, s, anchor)
+        return s, f
+
+    def note_peak(self, s: Array, f: Array, anchor: float) -> None:
+        size = np.abs(f)
+        top = int(size.argmax())
+        if size.flat[top] > self.highest:
+            self.highest, self.peak = float(size.flat[top]), float(s.flat[top] + anchor)
+
+    def mend(self, f: Array, bad: npt.NDArray[np.bool_], s: Array, anchor: float) -> None:
+        """An isolated 0/0 or pole takes its neighbour's value: bisection then closes in on it."""
+        if np.any(bad[:, 1:-1] & bad[:, :-2] & bad[:, 2:]):
+            where = float(s[bad][0] + anchor)
+            raise NotSquareIntegrableError(
+                f"{self.sigma.name} is not finite near x = {where:g}; sigma must be a real number almost everywhere"
+            )
+        for i, j in zip(*np.nonzero(bad), strict=True):
+            near = j + 1 if j < ORDER - 1 and not bad[i, min(j + 1, ORDER - 1)] else j - 1
+            f[i, j] = f[i, near]
+
+    def refine(self, expr: Node, anchor: float, low: Array, high: Array, *, graded: bool = False) -> None:
+        """Bisect until resolved; what cannot be resolved has shrunk to a place of no weight."""
+        kept_low, kept_high = [low[:0]], [high[:0]]
+        while len(low):
+            self.count += len(low)
+            if self.count > _MAX_PANELS:
+                raise PrecisionError(
+                    f"{self.sigma.name} is not resolved by {_MAX_PANELS} panels: it varies too fast for float64, "
+                    "or its values carry too few digits (float32, or cancellation)"
+                )
+            s, f = self.sample(expr, anchor, low, high)
+            width, size = high - low, np.abs(f).max(axis=1)
+            tail = np.abs(f @ _TAIL.T).max(axis=1)
+            resolved = tail <= np.maximum(self.tolerance * np.maximum(size, 1), _noise(s, f, anchor))
+            position = np.maximum(np.abs(low), np.abs(high))
+            stuck = ~resolved & (width <= 4e-16 * np.maximum(position, 1e-290))
+            done = resolved | stuck | (tail * width <= _NEGLIGIBLE) | (size * width <= _NEGLIGIBLE)
+            self.settle(width[stuck], size[stuck], anchor, low[stuck])
+            if not graded:
+                self.note_peak(s[~stuck], f[~stuck], anchor)
+            kept_low.append(low[done])
+            kept_high.append(high[done])
+            low, high = _halves(low[~done], high[~done])
+        order = np.argsort(np.concatenate(kept_low))
+        a, b = np.concatenate(kept_low)[order], np.concatenate(kept_high)[order]
+        if len(a):
+            self.groups.append(Group(expr, anchor, a, b))
+
+    def settle(self, width: Array, size: Array, anchor: float, low: Array) -> None:
+        """Account for panels as narrow as float64 allows; a pole there is told by its share of the second moment."""
+        with np.errstate(over="ignore"):
+            share = width * (size * size if self.extent.rate == SQUARE else size)
+        if np.any(share > 0.1):
+            where = float(low[int(share.argmax())] + anchor)
+            raise NotSquareIntegrableError(
+                f"{self.sigma.name} is not square-integrable under N(0, 1): it has a pole near x = {where:g}"
+            )
+        self.remainder += float(np.sum(width * np.maximum(size, 1)))
+
+
+def _found_kinks(search: _Search) -> Iterator[float]:
+    """Where a callable is not smooth: a panel laid across the edge of two is not resolved there."""
+    for group in search.groups:
+        edges, width = group.lower[1:], group.upper - group.lower
+        reach = 0.75 * np.minimum(width[:-1], width[1:])
+        if not len(edges):
+            continue
+        s, f = search.sample(group.expr, group.anchor, edges - reach, edges + reach)
+        tail = np.abs(f @ _TAIL.T).max(axis=1)
+        rough = (tail > 100 * np.maximum(search.tolerance, _noise(s, f, group.anchor))) | (width[:-1] < 1e-12)
+        last = -math.inf
+        for i in np.flatnonzero(rough):
+            if edges[i] - last > 1e-6:  # bisection leaves a run of edges: its narrowest panel holds the kink
+                run = np.flatnonzero(rough & (np.abs(edges - edges[i]) <= 1e-6))
+                yield float(edges[run[np.argmin(reach[run])]])
+            last = float(edges[i])
+
+
+def _noise(s: Array, f: Array, anchor: float) -> Array:
+    """What an ulp of x does to f on each panel: sin(50*x) cannot be smoother than that."""
+    with np.errstate(all="ignore"):
+        slope = np.abs(np.diff(f, axis=1) / np.diff(s, axis=1)).max(axis=1)
+        return np.asarray(2e-16 * np.abs(s + anchor).max(axis=1) * np.where(np.isfinite(slope), slope, 0.0))
+
+
+def _halves(low: Array, high: Array) -> tuple[Array, Array]:
+    middle = 0.5 * (low + high)
+    return np.concatenate([low, middle]), np.concatenate([middle, high])
+
+
+def _adapt(sigma: Activation, places: list[Point], extent: _Extent) -> tuple[Panels, float, float]:
+    tolerance = 1e-15 * (1 + extent.rate * extent.peak**2)
+    search = _Search(sigma, extent, tolerance, [])
+    for piece in sigma.pieces:
+        low, high = max(piece.lower.value, extent.lower), min(piece.upper.value, extent.upper)
+        if not low < high:
+            continue
+        if piece.singular_lower and low == piece.lower.value:
+            low = _graded(search, piece, low, min(low + 1, 0.5 * (low + high)), lower_end=True)
+        if piece.singular_upper and high == piece.upper.value:
+            high = _graded(search, piece, high, max(high - 1, 0.5 * (low + high)), lower_end=False)
+        width = 0.25 if sigma.is_opaque else 1.0
+        for expr, anchor, edges in _blocks(piece, low, high, places, width, opaque=sigma.is_opaque):
+            search.refine(expr, anchor, edges[:-1], edges[1:])
+    kinks = tuple(_found_kinks(search)) if sigma.is_opaque else ()
+    result = Panels(tuple(search.groups), extent.log_scale, search.peak, search.remainder, kinks)
+    return result, search.highest, search.peak
+
+
+def _blocks(
+    piece: Piece, low: float, high: float, places: list[Point], width: float, *, opaque: bool
+) -> Iterator[tuple[Node, float, Array]]:
+    """Panel edges of a piece by neighbourhoods of the marks inside it, in the distance from a rational mark.
+
+    So x/10 - 1 keeps its digits near x = 10, and a spike at 1/3 its shape.
+    """
+    marks = [p for p in places if low < p.value < high]
+    ends = [low, *(p.value for p in marks), high]
+    homes = [_home(p, low, high) for p in (piece.lower, *marks, piece.upper)]
+    for (a, b), (left, right) in zip(pairwise(ends), pairwise(homes), strict=True):
+        edges = np.linspace(a, b, max(1, math.ceil((b - a) / width)) + 1)
+        if opaque or left == right:
+            parts = [(Fraction(0) if opaque else left, edges)]
+        else:
+            half = len(edges) // 2
+            edges = np.array([a, 0.5 * (a + b), b]) if len(edges) == 2 else edges
+            half = max(1, half)
+            parts = [(left, edges[: half + 1]), (right, edges[half:])]
+        for home, part in parts:
+            expr = piece.expr if home == 0 else t.substitute(piece.expr, t.add(t.num(home), t.X))
+            yield expr, float(home), part - float(home)
+
+
+def _home(point: Point, low: float, high: float) -> Fraction:
+    """The rational place a panel is measured from: the mark, if it is one and lies in reach, else 0."""
+    inside = low - 1 <= point.value <= high + 1
+    return point.exact if isinstance(point.exact, Fraction) and inside else Fraction(0)
+
+
+def _graded(search: _Search, piece: Piece, end: float, inner: float, *, lower_end: bool) -> float:
+    """Panels shrinking towards a singular end until nothing is left; returns where they start.
+
+    At a rational end the tree is rewritten in the distance from it, so distances down to 1e-290 are exact.
+    """
+    point = piece.lower if lower_end else piece.upper
+    direction = 1.0 if lower_end else -1.0
+    exact = isinstance(point.exact, Fraction)
+    if exact:
+        assert isinstance(point.exact, Fraction)
+        expr, anchor = t.substitute(piece.expr, t.add(t.num(point.exact), t.X)), end
+        smallest = 1e-290
+    else:
+        expr, anchor, smallest = piece.expr, 0.0, 64 * np.spacing(abs(end))
+    first = abs(inner - end)
+    levels = max(2, int(math.log(first / smallest) / -math.log(_RATIO)))
+    distance = first * _RATIO ** np.arange(levels + 1.0)
+    origin = 0.0 if exact else end
+    a, b = origin + direction * distance[1:], origin + direction * distance[:-1]
+    count = _levels_needed(search, expr, anchor, a, b, distance, exact)
+    low, high = (a, b) if lower_end else (b, a)
+    search.refine(expr, anchor, low[:count], high[:count], graded=True)
+    return end + direction * first
+
+
+def _levels_needed(search: _Search, expr: Node, anchor: float, a: Array, b: Array, distance: Array, exact: bool) -> int:
+    """How many graded panels carry weight; refuses a divergent second moment by the ratio of their shares."""
+    middle = 0.5 * (a + b)
+    f = np.abs(weighted(expr, anchor, middle, search.extent.log_scale, search.extent.rate))
+    with np.errstate(over="ignore"):
+        share = distance[:-1] * (np.maximum(f, f * f) if search.extent.rate == SQUARE else f)
+    small = np.flatnonzero(share <= _NEGLIGIBLE)
+    if len(small):
+        search.remainder += float(share[small[0]])
+        return int(small[0]) + 1
+    last = share[-12:]
+    if exact and np.all(last[1:] >= 0.9999 * last[:-1]):
+        raise NotSquareIntegrableError(
+            f"{search.sigma.name} is not square-integrable under N(0, 1): its square has a pole at x = {anchor:g}"
+        )
+    if not exact:
+        search.remainder += float(share[-1])
+        return len(share)
+    raise PrecisionError(
+        f"{search.sigma.name}: the singularity at x = {anchor:g} is too strong for float64 "
+        f"(share {share[-1]:.1e} left at distance {distance[-1]:.0e})"
+    )
