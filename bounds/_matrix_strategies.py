@@ -124,15 +124,15 @@ def batches(
 @st.composite
 def _correlations(draw: st.DrawFn, sizes: tuple[int, int], rank: int | None, max_correlation: float | None) -> Floats:
     top = sizes[1]
-    signs = _signs(draw, top)
     changes: list[Change] = []
     equal = None
     if rank is None:
-        changes = [_thin(draw, top), _parallel(draw, top)]
+        changes = [_parallel(draw, top), _thin(draw, top)]
         equal = (draw(st.integers(1, 8)) / 8, draw(st.booleans())) if _seldom(draw) else None
         rank = draw(st.integers(1, top)) if _seldom(draw) else None
+    signs = _signs(draw, top)
     X = _rows(draw, sizes, top if rank is None else rank)
-    for change in changes:
+    for change in reversed(changes):
         X = change(X)
     G = unit_diagonal(gram(X)) if equal is None else _equicorrelation(len(X), *equal)
     G = G * np.outer(signs[: len(G)], signs[: len(G)]) + 0.0  # no -0.0
@@ -161,8 +161,8 @@ def _rows(draw: st.DrawFn, sizes: tuple[int, int], dimension: int, *, dense: boo
     """Nonzero rows: unit vectors in turn, plus entries elsewhere: below the pivots unless `dense`.
 
     Pivots of 1 make the first rows, as many as there are dimensions, independent, at worst as 2^-n, when not
-    `dense`.  Entries run from the pivot to the left, so that a row keeps its relation to the rows just before
-    it when an earlier one is left out.
+    `dense`.  Entries count from the pivot to the left, the last one drawn first: shrinking sorts them, so what is
+    not 0 moves next to the pivot, and stays there when an earlier row is left out.
     """
     scale = draw(st.sampled_from(_SCALES))
     width = (dimension if dense else sizes[1]) - 1  # not by the rank: few dimensions must not need fewer draws
@@ -175,7 +175,7 @@ def _rows(draw: st.DrawFn, sizes: tuple[int, int], dimension: int, *, dense: boo
     for i, row in enumerate(drawn):
         pivot = i % k
         columns = [(pivot - 1 - step) % k for step in range(k - 1 if dense or i >= k else pivot)]
-        X[i, columns] = np.array(row[: len(columns)]) / 16 * scale
+        X[i, columns] = np.array(row[::-1][: len(columns)]) / 16 * scale
         X[i, pivot] = 1.0
     return X
 

@@ -19,13 +19,14 @@ from functools import lru_cache
 import numpy as np
 
 from ._activation import Activation
-from ._interpreter import evaluate
+from ._interpreter import evaluate_scaled
 from ._numeric import Scaled, gauss_legendre, scaled_coefficients, varying
 from ._panels import BULK, panels
 from ._recurrence import Array
 from .errors import PrecisionError
 
 _SHORT = 64  # terms summed directly
+_NEAR = 0.25  # where they suffice whatever the series
 _DEGREES = (64, 256, 2000)
 _SIZES = (32, 48, 72, 108, 162, 243, 360)
 _NEGLIGIBLE = 2e-17
@@ -34,27 +35,42 @@ _MAX_CUTS = 80
 
 
 @dataclass(frozen=True, eq=False)
-class ReducedDual:
-    """f on [-1, 1]: coefficients over powers of |rho| ("hermite series") or Chebyshev in s ("interpolated")."""
+class Parts:
+    """f as sign(rho) |rho|^j odd(t) + |rho|^k even(t), t = rho^2 (powers) or s = sqrt(1 - |rho|) (Chebyshev)."""
 
-    name: str
     odd_power: int
     odd: Array
     even_power: int
     even: Array
-    method: str
-    error: float
+    in_powers: bool
 
     def __call__(self, rho: Array) -> Array:
-        """f(rho) for rho in [-1, 1], same shape; no checks."""
         r = np.abs(rho)
-        if self.method == "hermite series":
-            square = r * r
-            odd, even = _horner(self.odd, square), _horner(self.even, square)
+        t = r * r if self.in_powers else np.sqrt(1 - r)
+        total = _horner if self.in_powers else _clenshaw
+        odd, even = total(self.odd, t), total(self.even, t)
+        return np.asarray(np.sign(rho) * _power(r, self.odd_power) * odd + _power(r, self.even_power) * even)
+
+
+@dataclass(frozen=True, eq=False)
+class ReducedDual:
+    """f on [-1, 1]: the Hermite series on |rho| <= reach, beyond it the interpolant in s, if the series needs one."""
+
+    name: str
+    series: Parts
+    reach: float
+    beyond: Parts | None
+    method: str
+
+    def __call__(self, rho: Array) -> Array:
+        """f(rho) for rho in [-1, 1], same shape, NaN for NaN; no checks."""
+        if self.beyond is None:
+            value = self.series(rho)
         else:
-            s = np.sqrt(1 - r)
-            odd, even = _clenshaw(self.odd, s), _clenshaw(self.even, s)
-        value = np.sign(rho) * _power(r, self.odd_power) * odd + _power(r, self.even_power) * even
+            inside = np.abs(rho) <= self.reach
+            value = np.empty(np.shape(rho))
+            value[inside] = self.series(rho[inside])
+            value[~inside] = self.beyond(rho[~inside])
         value = np.clip(value, -1.0, 1.0)
         return np.where(rho == 1.0, 1.0, value)
 
@@ -106,10 +122,23 @@ def reduced_dual(sigma: Activation) -> ReducedDual:
 
 def _weights(sigma: Activation, low: Scaled, degree: int) -> Array:
     """w_0 = 0, w_1, ..., with coefficients at rounding level set to 0: parity is exact."""
-    c = scaled_coefficients(sigma, degree)
-    c[np.abs(c) <= 1e-15 * (1 + panels(sigma).peak ** 2 / 4) * math.sqrt(low.second)] = 0.0
+    sizes = np.empty(degree + 1)
+    c = scaled_coefficients(sigma, degree, sizes)
+    c[np.abs(c) <= 8 * np.finfo(float).eps * sizes] = 0.0
     c[0] = 0.0
-    return c * c / low.variance
+    even, odd = _parity(sigma, low)
+    c[1::2] *= not even
+    c[2::2] *= not odd
+    return np.asarray(c * c / low.variance)
+
+
+def _parity(sigma: Activation, low: Scaled) -> tuple[bool, bool]:
+    """Whether sigma is even, and whether sigma - c_0 is odd, to the last digit where the Gaussian has mass."""
+    x = np.linspace(0.0, BULK, 1021)[1:]
+    weight = np.exp(-x * x / 4)
+    a, b = _centred(sigma, low, x) * weight, _centred(sigma, low, -x) * weight
+    level = 8e-16 * max(float(np.abs(a).max()), float(np.abs(b).max()), abs(low.c0))
+    return bool(np.abs(a - b).max() <= level), bool(np.abs(a + b).max() <= level)
 
 
 def _first(weights: Array, parity: int) -> int:
@@ -119,9 +148,12 @@ def _first(weights: Array, parity: int) -> int:
 
 
 def _summed(sigma: Activation, weights: Array) -> ReducedDual:
+    return ReducedDual(sigma.name, _powers(weights), 1.0, None, "hermite series")
+
+
+def _powers(weights: Array) -> Parts:
     odd, even = _first(weights, 1), _first(weights, 0)
-    parts = [np.append(weights[k::2], 0.0) for k in (odd, even)]
-    return ReducedDual(sigma.name, odd, parts[0], even, parts[1], "hermite series", 1e-15)
+    return Parts(odd, np.append(weights[odd::2], 0.0), even, np.append(weights[even::2], 0.0), in_powers=True)
 
 
 # ---- interpolation in s ---------------------------------------------------------------------------------------
@@ -149,7 +181,10 @@ def _interpolated(sigma: Activation, low: Scaled, weights: Array, tail: float) -
             f"the dual of {sigma.name} is not resolved by {_SIZES[-1]} terms in sqrt(1 - |rho|): the last is {left:.0e}"
         )
     odd, even = (_trimmed(c) for c in series)
-    result = ReducedDual(sigma.name, powers[0], odd, powers[1], even, "interpolated", _ACCEPTED)
+    beyond = Parts(powers[0], odd, powers[1], even, in_powers=False)
+    # relative accuracy towards 0, however small f'(0) is, needs the series; 4^-64 is below everything
+    near = _powers(weights[: _SHORT + 1])
+    result = ReducedDual(sigma.name, near, _NEAR, beyond, "hermite series and interpolation")
     _check(result, source)
     return result
 
@@ -197,7 +232,9 @@ class _Source:
         if self.tail * rho ** len(self.weights) <= _NEGLIGIBLE:
             return self.series(rho, powers[0]), self.series(rho, powers[1])
         plus, minus = self.pair(rho)
-        return 0.5 * (plus - minus) / rho ** powers[0], 0.5 * (plus + minus) / rho ** powers[1]
+        odd, even = 0.5 * (plus - minus) / rho ** powers[0], 0.5 * (plus + minus) / rho ** powers[1]
+        # a part that vanishes by parity must not come back as rounding of the double integral
+        return odd * bool(np.any(self.weights[1::2])), even * bool(np.any(self.weights[0::2]))
 
     def series(self, rho: float, first: int) -> float:
         w = self.weights[first::2]
@@ -240,7 +277,9 @@ def _composite(low: Array, high: Array) -> tuple[Array, Array]:
 
 def _centred(sigma: Activation, low: Scaled, x: Array) -> Array:
     """(sigma(x) - c_0) exp(-M)."""
-    return np.asarray(evaluate(sigma.expr, x) * math.exp(-low.log_scale) - low.c0)
+    m, e = evaluate_scaled(sigma.expr, x)
+    with np.errstate(over="ignore"):
+        return np.asarray(m * np.exp(e - low.log_scale) - low.c0)
 
 
 def _kinks(sigma: Activation) -> Array:
@@ -252,7 +291,8 @@ def _cuts(sigma: Activation) -> Array:
     """Kinks, and edges of narrow panels where sigma is steep: 24 points then resolve it between them."""
     marks = list(_kinks(sigma))
     for group in panels(sigma).groups:
-        narrow = group.upper - group.lower < 0.45
+        width = group.upper - group.lower
+        narrow = (width < (0.2 if sigma.is_opaque else 0.45)) & (width > 1e-3)
         marks += [*(group.lower[narrow] + group.anchor), *(group.upper[narrow] + group.anchor)]
     return _distinct(marks, sigma)
 

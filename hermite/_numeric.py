@@ -78,8 +78,11 @@ def rule(sigma: Activation, degree: int, extra: int = 0, rate: float = SQUARE) -
     return Rule(x, f, ground, w / math.sqrt(2 * math.pi), found.log_scale)
 
 
-def project(nodes: Rule, degree: int) -> Array:
-    """exp(-M) c_k for k = 0..degree: the recurrence for Hermite functions He_k exp(-x^2/4), summed in blocks."""
+def project(nodes: Rule, degree: int, sizes: Array | None = None) -> Array:
+    """exp(-M) c_k for k = 0..degree: the recurrence for Hermite functions He_k exp(-x^2/4), summed in blocks.
+
+    sizes, of the same length, receives the sums of absolute values: eps times them is the rounding of each c_k.
+    """
     live = nodes.f != 0
     x, data = nodes.x[live], (nodes.weights * nodes.f)[live]
     out, block = np.empty(degree + 1), np.empty((64, len(data)))
@@ -96,6 +99,8 @@ def project(nodes: Rule, degree: int) -> Array:
             before, now, spare = now, spare, before
             k += 1
         out[k - rows : k] = block[:rows] @ data
+        if sizes is not None:
+            sizes[k - rows : k] = np.abs(block[:rows]) @ np.abs(data)
     return out
 
 
@@ -200,13 +205,13 @@ def _degree(degree: int) -> int:
     return k
 
 
-def scaled_coefficients(sigma: Activation, degree: int) -> Array:
-    """c_0..c_degree in units of exp(M), M = basic(sigma).log_scale."""
+def scaled_coefficients(sigma: Activation, degree: int, sizes: Array | None = None) -> Array:
+    """c_0..c_degree in units of exp(M), M = basic(sigma).log_scale; sizes as in `project`."""
     # rules are shared between degrees up to the next power of two
     nodes = rule(sigma, max(16, 1 << (degree - 1).bit_length()) if degree > 1 else 2)
     if degree > 1 and np.any(np.abs(nodes.f[nodes.ground == 0]) > 1e-17):
         raise PrecisionError(f"{sigma.name} has its mass where exp(-x^2/4) underflows; only its ratios are available")
-    return project(nodes, degree)
+    return project(nodes, degree, sizes)
 
 
 def _coefficients(sigma: Activation, degree: int) -> Array:

@@ -294,20 +294,20 @@ class _Search:
 
 def _found_kinks(search: _Search) -> Iterator[float]:
     """Where a callable is not smooth: a panel laid across the edge of two is not resolved there."""
-    for group in search.groups:
-        edges, width = group.lower[1:], group.upper - group.lower
-        reach = 0.75 * np.minimum(width[:-1], width[1:])
-        if not len(edges):
-            continue
-        s, f = search.sample(group.expr, group.anchor, edges - reach, edges + reach)
-        tail = np.abs(f @ _TAIL.T).max(axis=1)
-        rough = (tail > 100 * np.maximum(search.tolerance, _noise(s, f, group.anchor))) | (width[:-1] < 1e-12)
-        last = -math.inf
-        for i in np.flatnonzero(rough):
-            if edges[i] - last > 1e-6:  # bisection leaves a run of edges: its narrowest panel holds the kink
-                run = np.flatnonzero(rough & (np.abs(edges - edges[i]) <= 1e-6))
-                yield float(edges[run[np.argmin(reach[run])]])
-            last = float(edges[i])
+    low = np.sort(np.concatenate([g.lower for g in search.groups]))
+    high = np.sort(np.concatenate([g.upper for g in search.groups]))
+    edges, width = low[1:], high - low
+    reach = 0.75 * np.minimum(width[:-1], width[1:])
+    s, f = search.sample(search.sigma.expr, 0.0, edges - reach, edges + reach)
+    tail = np.abs(f @ _TAIL.T).max(axis=1)
+    noise = 100 * np.maximum(search.tolerance, _noise(s, f, 0.0))
+    rough = (tail > noise) | (width[:-1] < 1e-12)
+    last = -math.inf
+    for i in np.flatnonzero(rough):
+        if edges[i] - last > 1e-6:  # bisection leaves a run of edges: its narrowest panel holds the kink
+            run = np.flatnonzero(rough & (np.abs(edges - edges[i]) <= 1e-6))
+            yield float(edges[run[np.argmin(reach[run])]])
+        last = float(edges[i])
 
 
 def _noise(s: Array, f: Array, anchor: float) -> Array:
