@@ -21,6 +21,8 @@ from ._numeric import second_moment as second_moment
 from ._numeric import variance as variance
 from ._polynomials import gauss_hermite as gauss_hermite
 from ._polynomials import polynomials as polynomials
+from ._table import Table as Table
+from ._table import beta_table as beta_table
 
 __all__ = [
     "activation",
@@ -36,7 +38,10 @@ __all__ = [
     "polynomials",
     "expectation",
     "gauss_hermite",
+    "beta_table",
+    "Table",
     "errors",
+    "strategies",
 ]
 
 

@@ -54,8 +54,8 @@ def _scaled(node: Node, x: Array) -> Scaled:
     if op == "pi":
         return np.full_like(x, np.pi), None
     if op == "add":
-        cdf = _normal_tail(node, x)
-        return (cdf, None) if cdf is not None else _add(_scaled(args[0], x), _scaled(args[1], x))
+        stable = _normal_tail(node, x) if args[0].op == "num" else _tanh_shrink(node, x)
+        return (stable, None) if stable is not None else _add(_scaled(args[0], x), _scaled(args[1], x))
     if op in _PAIRS:
         return _PAIRS[op](*(_scaled(a, x) for a in args))
     if op == "log1p" or (op == "log" and _is_one_plus_exp(args[0])):
@@ -196,6 +196,22 @@ def _normal_tail(node: Node, x: Array) -> Array | None:
     u = _plain(_scaled(right.args[1].args[0], x))
     same = (k.number > 0) == (left.number > 0)
     return float(left.number) * np.asarray(erfc(-u if same else u))
+
+
+def _tanh_shrink(node: Node, x: Array) -> Array | None:
+    """u - tanh(u) = u w/(1 + w) with tanh's continued fraction w = u^2/(3 + u^2/(5 + ...)): no cancellation."""
+    for left, right in (node.args, node.args[::-1]):
+        if right.op != "mul" or right.args[0].op != "num" or right.args[1].op != "tanh":
+            continue
+        k, tanh = right.args
+        if k.number == -1 and tanh.args[0] == left:
+            u = _plain(_scaled(left, x))
+            square = np.minimum(u * u, 1.0)
+            w = np.zeros_like(u)
+            for odd in range(23, 2, -2):
+                w = square / (odd + w)
+            return np.where(np.abs(u) < 1, u * w / (1 + w), u - np.tanh(u))
+    return None
 
 
 def _erf(u: Array) -> Array:

@@ -65,9 +65,14 @@ class Panels:
 
 
 def weighted(expr: Node, anchor: float, s: Array, log_scale: float, rate: float = SQUARE) -> Array:
-    """f = sigma(x) exp(-rate x^2 - M) at x = anchor + s; the exponent is formed in extended precision."""
+    """f = sigma(x) exp(-rate x^2 - M) at x = anchor + s.
+
+    Far out, or with a large M, the exponent is formed in extended precision: exp(10 x) exp(-x^2/4) is a small
+    difference of large numbers. Near the bulk its rounding weighs x^2 exp(-x^2/4) and is harmless.
+    """
     m, e = evaluate_scaled(expr, s)
-    x = s.astype(np.longdouble) + anchor
+    far = abs(log_scale) > 8 or abs(anchor) + float(np.abs(s).max(initial=0.0)) > 16
+    x = (s.astype(np.longdouble) if far else s) + anchor
     with np.errstate(all="ignore"):
         factor = np.exp(e - rate * x * x - log_scale).astype(np.float64)
         return np.where(m == 0, 0.0, m * factor)
@@ -393,6 +398,10 @@ def _graded(search: _Search, piece: Piece, end: float, inner: float, *, lower_en
     count = _levels_needed(search, expr, anchor, a, b, distance, exact)
     low, high = (a, b) if lower_end else (b, a)
     search.refine(expr, anchor, low[:count], high[:count], graded=True)
+    # sigma is negligible on what is left, or smooth enough for its width, but sigma - c_0 is not: one panel closes it
+    edge = origin if exact else origin + direction * 4 * np.spacing(abs(end))  # where the tree is surely real
+    rest = sorted((edge, float(a[count - 1])))
+    search.groups.append(Group(expr, anchor, np.array(rest[:1]), np.array(rest[1:])))
     return end + direction * first
 
 
