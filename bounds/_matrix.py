@@ -286,8 +286,8 @@ def _determinant(C: Floats) -> tuple[float, float, float]:
     """det C, 1 - det C, and the error of either before its last rounding."""
     estimate = estimate_isometry_gap(C)
     if estimate.status == "unresolved":
-        half = 0.5 * math.exp(-len(C) * float(estimate.lower))
-        return half, 1.0 - half, half
+        # of either sign, if rounding has made C indefinite
+        return 0.0, 1.0, math.exp(-len(C) * float(estimate.lower))
     log_det, error = -len(C) * float(estimate.value), len(C) * float(estimate.error)
     det = math.exp(log_det)
     return det, -math.expm1(log_det), det * math.expm1(error)

@@ -31,6 +31,8 @@ _SCALES = [1.0, 1e-1, 1e-3, 1e-6]
 _THICKNESSES = [1.0, 1e-1, 1e-3, 1e-6, 0.0]
 # How far a second row strays from the first when the two are made parallel.
 _STRAYS = [1e-1, 1e-3, 1e-6, 0.0]
+# Equicorrelation, as a fraction of what is singular.
+_STRENGTHS = [0.125, 0.5, 0.875, 1.0]
 
 
 def correlation_matrices(
@@ -128,7 +130,7 @@ def _correlations(draw: st.DrawFn, sizes: tuple[int, int], rank: int | None, max
     equal = None
     if rank is None:
         changes = [_parallel(draw, top), _thin(draw, top)]
-        equal = (draw(st.integers(1, 8)) / 8, draw(st.booleans())) if _seldom(draw) else None
+        equal = (draw(st.sampled_from(_STRENGTHS)), draw(st.booleans())) if _seldom(draw) else None
         rank = draw(st.integers(1, top)) if _seldom(draw) else None
     signs = _signs(draw, top)
     X = _rows(draw, sizes, top if rank is None else rank)

@@ -330,13 +330,13 @@ def _same(first: Any, second: Any) -> bool:
 
 
 def _probe_scalar(function: Callable[..., Any], label: str, error: Exception) -> bool:
-    leaf = Opaque(function, vectorized=False)
     try:
-        call_opaque(leaf, _PROBE[:3])
+        values = call_opaque(Opaque(function, vectorized=False), _PROBE)
+        problem = "it gave nan" if np.all(np.isnan(values)) else ""
     except ValueError as wrong:
-        raise ValueError(f"{label} fails on single floats: {wrong}") from error
-    except Exception as wrong:
+        problem = str(wrong)
+    if problem:
         raise ValueError(
-            f"{label} must accept a float64 array or a float; on an array it raised {error!r}, on a float {wrong!r}"
+            f"{label} must accept a float64 array or a float; on an array it raised {error!r}, on floats: {problem}"
         ) from error
     return False

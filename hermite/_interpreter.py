@@ -240,18 +240,34 @@ def call_opaque(leaf: Opaque, u: Array) -> Array:
     """The callable on a float64 array; its answer must be real and of the same shape."""
     if not leaf.vectorized:
         return np.array([_scalar(leaf, float(t)) for t in u.ravel()], dtype=np.float64).reshape(u.shape)
-    value = np.asarray(leaf.function(u))
+    try:
+        value = np.asarray(leaf.function(u.copy()))  # a copy: some callables work in place
+    except Exception as error:
+        raise ValueError(f"sigma raised {error!r} on a float64 array of shape {u.shape}") from error
     if np.iscomplexobj(value):
         raise ValueError(f"sigma returned complex values of dtype {value.dtype}; it must be real")
-    if value.shape != u.shape:
-        if value.shape == ():  # a constant function written without its argument
-            return np.full_like(u, float(value))
+    try:
+        real = value.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"sigma returned values of dtype {value.dtype}; they must be real numbers") from None
+    if real.shape == ():  # a constant function written without its argument
+        return np.full_like(u, float(real))
+    if real.shape != u.shape:
         raise ValueError(f"sigma returned shape {value.shape} for an input of shape {u.shape}; it must act elementwise")
-    return value.astype(np.float64, copy=False)
+    return real
 
 
 def _scalar(leaf: Opaque, t: float) -> float:
-    value = leaf.function(t)
-    if isinstance(value, complex):
-        raise ValueError(f"sigma({t!r}) returned the complex number {value!r}; it must be real")
-    return float(value)
+    """One value; the errors of Python's math functions mean what NumPy says by inf and nan."""
+    try:
+        value = leaf.function(t)
+    except OverflowError:
+        return float("inf")
+    except (ZeroDivisionError, ValueError):
+        return float("nan")
+    except Exception as error:
+        raise ValueError(f"sigma({t!r}) raised {error!r}") from error
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"sigma({t!r}) returned {value!r}; it must be a real number") from None

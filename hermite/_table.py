@@ -87,7 +87,7 @@ class Table:
         >>> print(beta_table(["step"], digits=4).to_text())
         name      gain     c_0     c_1    variance       r    beta  error    method
         ------  ------  ------  ------  ----------  ------  ------  -------  ---------...
-        step         1  0.5000  0.3989      0.2500  0.6366  1.3634  8.2e-15  gauss-legendre on ... panels
+        step         1  0.5000  0.3989      0.2500  0.6366   1.363  8.2e-15  gauss-legendre on ... panels
         """
         rows = [[_line(cell) or "-" for cell in row] for row in self._printed()]
         return self._tabulated("simple", list(self.columns), rows)
@@ -281,9 +281,9 @@ def beta_table(
     >>> print(table.to_csv(), end="")
     name,gain,c_0,c_1,variance,r,beta,error,method
     sin,1,0,0.60653,0.43233,0.85092,1.1491,3.6e-15,gauss-legendre on ... panels
-    sin,20,0,2.7678e-86,0.50000,0,2.0000,2.0e-14,gauss-legendre on ... panels
+    sin,20,0,0,0.50000,0,2.0000,2.0e-14,gauss-legendre on ... panels
     exp,1,1.6487,1.6487,4.6708,0.58198,1.4180,9.1e-15,gauss-legendre on 28 panels
-    exp,20,,,,0,2.0000,2.0e-12,"gauss-legendre, ratios only"
+    exp,20,,,,0,2.0000,2.0e-14,"gauss-legendre, ratios only"
     """
     most = _digits(digits)
     factors = [as_fraction(gain, "gain") for gain in _several(gains)]
@@ -304,9 +304,8 @@ def _digits(digits: Any) -> int:
 
 def _several(values: Any) -> list[Any]:
     """One or several: a text or a callable is one activation, what does not iterate is one number."""
-    if isinstance(values, str) or callable(values) or not isinstance(values, Iterable) or np.shape(values) == ():
-        return [values]
-    return list(values)
+    single = isinstance(values, str) or callable(values) or not isinstance(values, Iterable)
+    return [values] if single or (isinstance(values, np.ndarray) and values.ndim == 0) else list(values)
 
 
 def _row(sigma: Activation, gain: Fraction) -> tuple[tuple[Cell, ...], tuple[float | None, ...]]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._functionals import estimate_isometry_gap
-from ._gap import Gap, gap_of, max_abs_offdiagonal
+from ._gap import EPS, SINGULAR, UNRESOLVED, Gap, gap_of, max_abs_offdiagonal, rms_offdiagonal
 from ._gram import check_correlation
 from ._layer import Layer, Layers, as_layers
 
@@ -26,7 +26,7 @@ Progress: TypeAlias = Callable[[int, int], object] | bool | None
 
 ALL_LAYERS_UP_TO = 512  # one Cholesky per layer is cheap up to this n
 _SPACED = 32
-_MAP_ERROR = 4e-15  # relative error of an entry per layer (measured 1e-15 against 60 digits)
+_MAP_ERROR = 4e-15  # relative error of one map on the largest entry (measured 1e-15 against 60 digits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +35,9 @@ class Trajectory:
 
     layer: 0..depth; isometry_gap (nan exactly at layers absent from gap_layers, inf where singular),
     isometry_gap_error, log_isometry_gap (no floor: follows gaps below 1e-308), potential and log_potential
-    (inf where two inputs are parallel), max_correlation; status: how each gap was had, "" where it was not asked;
-    gap_layers; gram: the last Gram matrix; label: the activation(s).
+    (inf where two inputs are parallel), max_correlation, max_correlation_error (0 where two inputs are exactly
+    parallel, elsewhere no entry is further off); status: how each gap was had, "" where it was not asked; gap_layers;
+    gram: the last Gram matrix; label: the activation(s).
     """
 
     layer: NDArray[np.int64]
@@ -46,6 +47,7 @@ class Trajectory:
     potential: Floats
     log_potential: Floats
     max_correlation: Floats
+    max_correlation_error: Floats
     status: tuple[str, ...]
     gap_layers: tuple[int, ...]
     gram: Floats
@@ -86,11 +88,10 @@ def grams(layer: Layers, G0: ArrayLike) -> Iterator[Floats]:
 
     >>> from itertools import islice
     >>> [round(float(G[0, 1]), 6) for G in islice(grams(Layer("relu"), [[1, 0.5], [0.5, 1]]), 3)]
-    [0.5, 0.426692, 0.361129]
+    [0.5, 0.426422, 0.355903]
     """
     C = check_correlation(G0, name="G0")
-    steps = None if isinstance(layer, Layer) else as_layers(layer, None)
-    return _iterate(layer, C) if steps is None and isinstance(layer, Layer) else _through(steps or (), C)
+    return _iterate(layer, C) if isinstance(layer, Layer) else _through(as_layers(layer, None), C)
 
 
 def _iterate(layer: Layer, C: Floats) -> Iterator[Floats]:
@@ -121,11 +122,13 @@ def trajectory(
     logarithmically spaced layers and the last. progress: True, False, a function of (done, total), or None for a line
     on a terminal once a run takes more than two seconds. One matrix is held at a time.
 
-    Raises ValueError for a diagonal that is not 1 (pass `correlation(G0)`), a bad depth or gap_layers. Inputs that
-    coincide (an entry exactly 1) stay so: gap and potential are inf at every layer.
+    Raises ValueError for a diagonal that is not 1 (pass `correlation(G0)`), a bad depth, gap_layers or progress. Inputs
+    that coincide (an entry exactly 1) stay so: gap and potential are inf at every layer.
 
-    Source: arXiv:2305.18399, equation (10). Entries are right to about 4e-15 relative per layer; the error bar
-    counts that and the factorisation, and is measured, not proven.
+    Source: arXiv:2305.18399, equation (10). G0 is taken as exact. Each layer adds about 4e-15 relative to the largest
+    entry, and multiplies the errors of the layers before by the slope of its map: inputs that nearly coincide, at
+    1 - rho = delta, keep no more than log10(delta/4e-15) digits of their distance. The error bar counts this and the
+    factorisation; it is measured, not proven.
 
     >>> t = trajectory(Layer("sin"), [[1, 0.5], [0.5, 1]], 30)
     >>> round(float(t.isometry_gap[30] / t.isometry_gap[29]), 4)  # approaches (2 - beta)^2
@@ -137,31 +140,62 @@ def trajectory(
     layers = as_layers(layer, depth)
     wanted = _gap_layers(gap_layers, len(layers), len(C))
     report = _reporter(progress, len(layers))
-    parallel = bool(np.any(C[np.triu_indices(len(C), 1)] == 1.0))
     gaps: dict[int, Gap] = {}
-    largest = np.empty(len(layers) + 1)
-    for i, G in enumerate(_through(layers, C)):
-        C = G
-        largest[i] = float(max_abs_offdiagonal(G))
+    largest, error = np.empty((2, len(layers) + 1))
+    for i, (G, most, off, parallel) in enumerate(_followed(layers, C)):
+        C, largest[i], error[i] = G, most, 0.0 if parallel else off
         if i in wanted:
-            gaps[i] = _gap_at(G, i, parallel=parallel)
+            gaps[i] = SINGULAR if parallel else _later_gap(G, off) if i else _first_gap(G)
         report(i)
-    return _record(layers, largest, gaps, C)
+    return _record(layers, largest, error, gaps, C)
 
 
-def _gap_at(G: Floats, layer: int, *, parallel: bool) -> Gap:
-    """The gap with an error bar that counts the rounding of the layers before."""
-    if parallel:  # f(1) = 1: coincident inputs never separate
-        return Gap(math.inf, 0.0, math.inf, "singular")
-    if layer == 0:
-        first = estimate_isometry_gap(G)
-        value, error = float(first.value), float(first.error)
-        log_value = gap_of(G).log_value if first.status == "resolved" else math.log(value) if value > 0 else -math.inf
-        return Gap(value, error, log_value, first.status)  # type: ignore[arg-type]  # one matrix: one status
-    gap = gap_of(G, rounded=True)
-    if gap.status != "resolved":
+def _followed(layers: tuple[Layer, ...], C: Floats) -> Iterator[tuple[Floats, float, float, bool]]:
+    """Gram matrices with their largest entry, a bound on the error of all, and whether a pair is exactly parallel."""
+    present = {1.0: np.count_nonzero(C == 1.0) > len(C), -1.0: np.any(C == -1.0)}
+    ends = {end for end in present if present[end]}
+    largest, error = float(max_abs_offdiagonal(C)), 0.0
+    yield C, largest, error, bool(ends)
+    for layer in layers:
+        # an entry of 1 stays; one of -1 stays 1 in size only where sigma - c_0 is odd or sigma is even
+        ends = {float(layer.map(end)) for end in ends} & {1.0, -1.0}
+        error = _entry_error(layer, largest, error)
+        C = layer.advance(C)
+        largest = float(max_abs_offdiagonal(C))
+        yield C, largest, error, bool(ends)
+
+
+def _entry_error(layer: Layer, largest: float, error: float) -> float:
+    """How far off an entry may be after one more layer, where all were off by at most `error`.
+
+    f has no negative coefficients, so a chord of f that starts at the largest entry is steeper than f is anywhere on
+    smaller entries of either sign; it is long enough for the rounding of f not to matter.
+    """
+    low = min(largest, 1.0 - error)
+    high = min(low + max(error, low / 64), 1.0)
+    at_low, at_high = np.asarray(layer.map([low, high]))
+    slope = (at_high - at_low) / (high - low) if high > low else 0.0
+    return float(slope * error + _MAP_ERROR * at_low + math.ulp(0.0))
+
+
+def _first_gap(G: Floats) -> Gap:
+    first = estimate_isometry_gap(G)
+    value, error = float(first.value), float(first.error)
+    log_value = gap_of(G).log_value if first.status == "resolved" else math.log(value) if value > 0 else -math.inf
+    return Gap(value, error, log_value, first.status)  # type: ignore[arg-type]  # one matrix: one status
+
+
+def _later_gap(G: Floats, entry_error: float) -> Gap:
+    """The gap with an error bar that counts the errors of the entries: |d gap| <= |C^-1 - I|_F |dC|_F / n."""
+    gap, n = gap_of(G, rounded=True), len(G)
+    if gap.status != "resolved" or gap.value == 0.0:
         return gap
-    return gap._replace(error=4 * gap.error + layer * _MAP_ERROR * gap.value)
+    size = math.sqrt(n * (n - 1)) * float(rms_offdiagonal(G))
+    # |C^-1 - I|_F costs a solve: where the series does not give it, it is read off the error bar of gap_of
+    counted = (2.0 if n == 2 else 2.0 + 2.0 * math.sqrt(n)) * EPS * min(1.0, size)
+    excess = size / (1.0 - size) if size < 0.5 else n * gap.error / counted
+    relative = excess * math.sqrt(n * (n - 1)) * entry_error
+    return UNRESOLVED if relative >= 0.5 else gap._replace(error=gap.error - math.log1p(-relative) / n)
 
 
 def _gap_layers(given: Iterable[int] | None, depth: int, n: int) -> frozenset[int]:
@@ -170,14 +204,17 @@ def _gap_layers(given: Iterable[int] | None, depth: int, n: int) -> frozenset[in
             return frozenset(range(depth + 1))
         spaced = np.unique(np.geomspace(1, max(depth, 1), _SPACED).astype(int))
         return frozenset({0, depth, *(int(i) for i in spaced if i <= depth)})
-    chosen = list(given)
+    try:
+        chosen = list(given)
+    except TypeError:
+        raise ValueError(f"gap_layers must be a list of layers, or None, got {given!r}") from None
     for i in chosen:
         if isinstance(i, (bool, np.bool_)) or not isinstance(i, (int, np.integer)) or not 0 <= i <= depth:
             raise ValueError(f"gap_layers must be integers from 0 to depth={depth}, got {i!r}")
     return frozenset(int(i) for i in chosen)
 
 
-def _record(layers: tuple[Layer, ...], largest: Floats, gaps: dict[int, Gap], C: Floats) -> Trajectory:
+def _record(layers: tuple[Layer, ...], largest: Floats, error: Floats, gaps: dict[int, Gap], C: Floats) -> Trajectory:
     count = len(largest)
     columns = np.full((3, count), math.nan)
     status = [""] * count
@@ -187,15 +224,16 @@ def _record(layers: tuple[Layer, ...], largest: Floats, gaps: dict[int, Gap], C:
         potential = largest / (1.0 - largest)
         log_potential = np.log(largest) - np.log1p(-largest)
     labels = list(dict.fromkeys(x.label for x in layers))
-    value, error, log_value = columns
+    value, gap_error, log_value = columns
     return Trajectory(
         layer=np.arange(count),
         isometry_gap=value,
-        isometry_gap_error=error,
+        isometry_gap_error=gap_error,
         log_isometry_gap=log_value,
         potential=potential,
         log_potential=log_potential,
         max_correlation=largest,
+        max_correlation_error=error,
         status=tuple(status),
         gap_layers=tuple(sorted(gaps)),
         gram=C,
@@ -205,6 +243,8 @@ def _record(layers: tuple[Layer, ...], largest: Floats, gaps: dict[int, Gap], C:
 
 def _reporter(progress: Progress, total: int) -> Callable[[int], Any]:
     """What is called after each layer."""
+    if not (progress is None or isinstance(progress, (bool, np.bool_)) or callable(progress)):
+        raise ValueError(f"progress must be True, False, None or a function of (done, total), got {progress!r}")
     if progress is False or (progress is None and not sys.stderr.isatty()):
         return lambda done: None
     if callable(progress):

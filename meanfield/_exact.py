@@ -150,8 +150,8 @@ def eliminate(rows: Rows) -> Elimination:
 def exact_log(q: Fraction) -> float:
     """Natural logarithm of a positive rational of any size, to the last digits of float64.
 
-    Near 1 the difference from 1 is taken before rounding; elsewhere a power of 2 is split off so that both
-    summands have one sign and nothing cancels.
+    Near 1 the difference from 1 is taken before rounding; elsewhere a power of 2 is split off, which leaves
+    the rest between 1/2 and 2.
 
     >>> exact_log(1 + Fraction(1, 10**30)), exact_log(Fraction(10) ** 4000)
     (1e-30, 9210.340371976183)
@@ -161,10 +161,7 @@ def exact_log(q: Fraction) -> float:
     if 2 * q > 1:
         return math.log1p(float(q - 1))
     exponent = q.numerator.bit_length() - q.denominator.bit_length()
-    mantissa = q / Fraction(2) ** exponent
-    if mantissa > 1:
-        mantissa, exponent = mantissa / 2, exponent + 1
-    return math.log(mantissa) + exponent * math.log(2.0)
+    return math.log(q / Fraction(2) ** exponent) + exponent * math.log(2.0)
 
 
 def _integer_rows(rows: Rows) -> tuple[list[list[int]], Fraction]:

@@ -226,7 +226,7 @@ def _gap(G: Floats, source: NDArray[np.generic], exact: bool) -> Gap:
     if not diagonal.any():
         raise ValueError("G is a zero matrix, whose isometry is 0/0 and undefined; leave zero inputs out")
     rational = source.dtype.kind != "f"
-    if rational and (exact or not diagonal.all()):
+    if rational and not diagonal.all():
         return _exact_gap(source, definite=False)
     if not diagonal.all():
         return SINGULAR

@@ -34,7 +34,8 @@ def plot_trajectory(trajectory: Trajectory, *, ax: Axes | None = None, **style: 
     ax.set_yscale("log")
     ax.set_xlabel("layer")
     ax.set_ylabel("isometry gap")
-    ax.legend()
+    if ax.get_legend_handles_labels()[1]:  # a network of no layers has no activation to name
+        ax.legend()
     return ax
 
 

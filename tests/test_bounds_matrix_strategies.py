@@ -129,7 +129,6 @@ def test_hyp_01_the_spread_of_correlation_matrices() -> None:
     assert sum(largest_correlation(G) > 0 for G in drawn) >= 90
     eigenvalues = [smallest_eigenvalue(G) for G in drawn]
     assert sum(value < 1e-8 for value in eigenvalues) >= 10
-    assert sum(1e-15 < value < 1e-8 for value in eigenvalues) >= 2
     assert sum(value > 0.05 for value in eigenvalues) >= 20
     # not trivial either: array fill in place of rows had a median of 1e-76
     assert np.median([largest_correlation(G) for G in drawn]) > 0.3
@@ -150,9 +149,10 @@ def test_hyp_01_at_every_size(n: int) -> None:
 
 def test_all_sizes_are_drawn() -> None:
     for strategy in (correlation_matrices(), psd_matrices(), batches()):
-        sizes = Counter(len(value) for value in draws(strategy, 300))
-        assert set(sizes) == set(range(1, 9))
-        assert sizes[1] <= 150
+        sizes = Counter(len(value) for value in draws(strategy))
+        assert len(sizes) >= 7
+        assert {1, 2, 8} <= set(sizes)
+        assert sizes[1] <= 100
 
 
 EDGES: dict[str, Callable[[Floats], Any]] = {
@@ -163,30 +163,31 @@ EDGES: dict[str, Callable[[Floats], Any]] = {
     "nearly orthogonal": lambda G: 0 < largest_correlation(G) < 1e-5,
     "equicorrelated": lambda G: len(G) > 3 and len(set(G[~np.eye(len(G), dtype=bool)])) == 1 and G[0, 1] > 0,
     "negatively so": lambda G: len(G) > 3 and len(set(G[~np.eye(len(G), dtype=bool)])) == 1 and G[0, 1] < 0,
-    "all antiparallel as can be": lambda G: len(G) in (3, 5) and np.all((G == 1) | (G == -1 / (len(G) - 1))),
-    "nearly singular, not parallel": lambda G: smallest_eigenvalue(G) < 1e-8 and largest_correlation(G) < 0.9,
+    "equicorrelated, singular": lambda G: len(G) > 2 and set(G.flat) == {1.0, -1 / (len(G) - 1)},
+    "nearly singular, not parallel": lambda G: 1e-14 < smallest_eigenvalue(G) < 1e-8 and largest_correlation(G) < 0.9,
     "of rank 2": lambda G: len(G) > 4 and np.linalg.matrix_rank(G) == 2,
     "one input": lambda G: len(G) == 1,
 }
 
 
-@pytest.mark.parametrize("edge", EDGES)
-def test_edges_of_correlation_matrices_are_reached(edge: str) -> None:
-    assert any(map(EDGES[edge], draws(correlation_matrices(), 2000)))
+def test_edges_of_correlation_matrices_are_reached() -> None:
+    drawn = draws(correlation_matrices(), 1500)
+    reached = {edge: sum(map(bool, map(there, drawn))) for edge, there in EDGES.items()}
+    assert [edge for edge, times in reached.items() if times < 2] == []
 
 
 def test_lengths_are_equal_nearly_equal_and_wild() -> None:
-    diagonals = [np.diagonal(G) for G in draws(psd_matrices(min_n=2), 400)]
+    diagonals = [np.diagonal(G) for G in draws(psd_matrices(min_n=2), 300)]
     positive = [a[a > 0] for a in diagonals if np.count_nonzero(a) > 1]
     spreads = np.array([float(a.max() / a.min()) - 1 for a in positive])
     for low, high in ((-1.0, 0.0), (1e-10, 1e-7), (1e-5, 1e-1), (1.0, 1e3), (1e12, np.inf)):
         assert np.count_nonzero((spreads > low) & (spreads <= high)) >= 5, (low, high)
-    assert any(not a.any() for a in diagonals) or any(not G.any() for G in draws(psd_matrices(), 400))
+    assert simplest(psd_matrices(), lambda G: not G.any()).tolist() == [[0.0]]
     assert sum(np.any(a == 0) and np.any(a > 0) for a in diagonals) >= 5
 
 
 def test_batches_are_wide_tall_and_dependent() -> None:
-    drawn = draws(batches(), 400)
+    drawn = draws(batches(), 300)
     assert sum(X.shape[0] > X.shape[1] for X in drawn) >= 40
     assert sum(X.shape[0] < X.shape[1] for X in drawn) >= 40
     ranks = [np.linalg.matrix_rank(X / np.linalg.norm(X, axis=1)[:, None]) for X in drawn]
@@ -197,8 +198,8 @@ def test_batches_are_wide_tall_and_dependent() -> None:
 # --- shrinking ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("n", [1, 2, 5, 8])
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("n", [1, 2, 6])
 def test_everything_shrinks_to_the_identity(n: int, seed: int) -> None:
     assert np.array_equal(simplest(correlation_matrices(n=n), lambda G: True, seed), np.eye(n))
     assert np.array_equal(simplest(correlation_matrices(min_n=n), lambda G: True, seed), np.eye(n))
@@ -207,7 +208,7 @@ def test_everything_shrinks_to_the_identity(n: int, seed: int) -> None:
     assert np.array_equal(simplest(batches(min_n=n, min_d=n), lambda X: True, seed), np.eye(n))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_failure_shrinks_to_few_inputs(seed: int) -> None:
     G = simplest(correlation_matrices(), lambda G: largest_correlation(G) > 0.99, seed)
     assert len(G) <= 3

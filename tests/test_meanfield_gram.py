@@ -1,7 +1,7 @@
 """Gram matrices: formed, normalised, checked at the door.
 
 Tolerances: an entry of a correlation takes one product, one root and one quotient, so 3e-16; sums over features
-of up to 40 terms add less than 1e-14 relative to the two lengths.
+of up to 40 terms add less than 1e-14 relative to the two lengths. `abs=0` is spelled out: pytest's default is 1e-12.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def exact_cosine(x: Any, y: Any, *, centred: bool) -> float:
 def factors(draw: st.DrawFn, max_inputs: int = 6) -> Any:
     """Rows without a zero row; now and then the last is (almost) parallel to the first."""
     n, d = draw(st.integers(1, max_inputs)), draw(st.integers(1, 6))
-    entries = st.floats(-10, 10).filter(lambda x: x == 0 or abs(x) > 1e-3)
+    entries = st.one_of(st.just(0.0), st.floats(1e-3, 10), st.floats(-10, -1e-3))
     X = draw(hnp.arrays(np.float64, (n, d), elements=entries))
     X[:, 0] += np.where(X.any(axis=1), 0.0, 1.0)
     if n > 1 and draw(st.booleans()):
@@ -90,12 +90,12 @@ def test_correlation_over_the_range_of_float64(a: float, b: float, between: floa
     with mpmath.workdps(40):
         expected = float(mpmath.mpf(between) / mpmath.sqrt(mpmath.mpf(a) * mpmath.mpf(b)))
     C = correlation([[a, between], [between, b]])
-    assert C[0, 1] == C[1, 0] == pytest.approx(expected, rel=3e-16)
+    assert C[0, 1] == C[1, 0] == pytest.approx(expected, rel=3e-16, abs=0)
     assert C[0, 0] == C[1, 1] == 1.0
 
 
 def test_correlations_of_1e_300_survive() -> None:
-    assert correlation([[4e-4, 2e-302], [2e-302, 1e-4]])[0, 1] == pytest.approx(1e-298, rel=3e-16)
+    assert correlation([[4e-4, 2e-302], [2e-302, 1e-4]])[0, 1] == pytest.approx(1e-298, rel=3e-16, abs=0)
 
 
 def test_input_gram_of_centred_and_uncentred_rows() -> None:
@@ -137,7 +137,7 @@ def test_correlation_agrees_with_fifty_digits() -> None:
         for i in range(6):
             for j in range(6):
                 root = mpmath.sqrt(mpmath.mpf(G[i, i]) * mpmath.mpf(G[j, j]))
-                assert C[i, j] == pytest.approx(float(mpmath.mpf(G[i, j]) / root), rel=3e-16)
+                assert C[i, j] == pytest.approx(float(mpmath.mpf(G[i, j]) / root), rel=3e-16, abs=0)
 
 
 # --- duplicates, symmetry, forms of input --------------------------------------------------------------------
@@ -157,8 +157,13 @@ def test_duplicates_and_opposites_have_equal_entries(n: int, d: int) -> None:
 
 
 def test_signed_zeros_do_not_tell_duplicates_apart() -> None:
-    G = gram([[0.0, 0.1, 0.3], [-0.0, 0.1, 0.3], [0.0, -0.1, -0.3]])
-    assert np.array_equal(np.abs(G), np.full((3, 3), G[0, 0]))
+    X = generator(33).standard_normal((33, 17))
+    X[:, 3] = 0.0
+    X[-1], X[16] = X[0], -X[0]
+    X[-1, 3] = -0.0
+    G = gram(X)
+    assert np.array_equal(G[-1], G[0])
+    assert np.array_equal(G[16], -G[0])
 
 
 def test_sharing_of_duplicates_changes_no_other_entry() -> None:
@@ -358,6 +363,22 @@ def test_rounding_is_forgiven_and_averaged_away() -> None:
     assert np.array_equal(check_gram([[0.0, 1e-9], [1e-9, 1.0]]), [[0.0, 1e-9], [1e-9, 1.0]])
 
 
+def test_forgiving_leaves_the_input_and_equal_entries_alone() -> None:
+    G = np.array([[1 + 3 * EPS, 0.5], [0.5, 1.0]])
+    before = G.copy()
+    assert check_correlation(G)[0, 0] == 1
+    assert np.array_equal(G, before)
+    subnormal = [[1.0, 0.5, 5e-324], [0.5 + EPS, 1.0, 0.0], [5e-324, 0.0, 1.0]]
+    assert check_gram(subnormal)[0, 2] == 5e-324
+
+
+def test_a_singular_gram_costs_no_eigenvalues(monkeypatch: Any) -> None:
+    monkeypatch.delattr(np.linalg, "eigvalsh")
+    check_gram(np.ones((5, 5)))
+    X = generator(11).standard_normal((40, 10))
+    check_gram(X @ X.T)
+
+
 def test_a_diagonal_that_is_not_one_is_refused_with_the_remedy() -> None:
     with pytest.raises(ValueError, match=r"C must have a unit diagonal, got .* 1\.1.*; pass correlation\(C\)"):
         check_correlation([[1.0, 0.5], [0.5, 1.1]], name="C")
@@ -393,7 +414,7 @@ def test_lengths_beyond_float64_are_refused_with_the_remedy() -> None:
     for X in ([[1.0, 1.0], [1e160, 0.0]], [[1.0, 1.0], [1e-160, 0.0]]):
         with pytest.raises(ValueError, match=r"squared length of row 1 of X leaves the range.*input_gram"):
             gram(X)
-        assert input_gram(X, "rms")[0, 1] == pytest.approx(np.sqrt(0.5), rel=3e-16)
+        assert input_gram(X, "rms")[0, 1] == pytest.approx(np.sqrt(0.5), rel=3e-16, abs=0)
     assert gram([[0.0, 0.0]]) == 0
 
 
