@@ -23,28 +23,31 @@ from meanfield._dynamics import Trajectory, trajectory
 from meanfield._gram import check_correlation
 from meanfield._layer import Layer, Layers, as_layers
 
-__all__ = ["Bracket", "Run", "below", "settle", "start"]
+__all__ = ["Bracket", "Run", "below", "minus", "settle", "start"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
-MAP_ERROR = 4e-15  # of an entry in one layer, relative to f(|entry|); measured 1e-15 against 60 digits
-_UNDERFLOWS = 1e-280  # below it a gap has a logarithm, but no relative error bar of its own
-_SUBNORMAL = math.ulp(0.0)
+_VANISHING = 1e-280  # a smaller gap has a logarithm, but its error bar has no digits left
 
 
 class Bracket(NamedTuple):
-    """Numbers, one for each layer, with proven or measured bounds: low <= true value <= high."""
+    """Numbers, one for each layer, and bounds on what they stand for: low <= true value <= high."""
 
     value: Floats
     low: Floats
     high: Floats
 
-    def widened(self, ulps: float = 8.0) -> Bracket:
+    def widened(self) -> Bracket:
         """Room for the rounding of the last few operations; infinities stay."""
         size = np.where(np.isfinite(self.value), np.abs(self.value), 0.0)
-        room = ulps * EPS * (1.0 + size)
+        room = 8.0 * EPS * (1.0 + size)
         return Bracket(self.value, self.low - room, self.high + room)
+
+
+def minus(left: Bracket, right: Bracket) -> Bracket:
+    """The difference of two brackets."""
+    return Bracket(left.value - right.value, left.low - right.high, left.high - right.low)
 
 
 def settle(lhs: Bracket, rhs: Bracket) -> tuple[Floats, Floats]:
@@ -59,9 +62,8 @@ def settle(lhs: Bracket, rhs: Bracket) -> tuple[Floats, Floats]:
         towards = (lhs.value - lhs.low) + (rhs.high - rhs.value)
         tolerance = np.where(slack >= 0, against, towards)
     certain = np.where(slack >= 0, rhs.low >= lhs.high, rhs.high < lhs.low)
-    same = (slack == 0) & ((lhs.high == rhs.low) | np.isnan(tolerance))
-    tolerance = np.where(np.isfinite(slack) & ~np.isnan(tolerance), tolerance, np.where(certain, 0.0, math.inf))
-    return slack, np.where(same, 0.0, tolerance)
+    known = np.isfinite(slack) & ~np.isnan(tolerance)
+    return slack, np.where(known, tolerance, np.where(certain, 0.0, math.inf))
 
 
 def below(rhs: Bracket, level: float) -> int | None:
@@ -74,17 +76,17 @@ def below(rhs: Bracket, level: float) -> int | None:
 class Run:
     """The layers, their correlation matrix at layer 0, and what is recorded of the way through them.
 
-    decay: the sum of log beta over the layers before each.  entry_error: bound on |error| of every entry of G_l.
-    strengths: (beta - 1, its error) of each layer.
+    strengths: (beta - 1, its error) of each layer.  decay: the sum of log beta over the layers before each.
+    error: bound on the error of every entry of G_l.  repeated: one layer, any number of times.
     """
 
     layers: tuple[Layer, ...]
     repeated: bool
     C: Floats
     path: Trajectory
-    decay: Bracket
-    entry_error: Floats
     strengths: tuple[tuple[float, float], ...]
+    decay: Bracket
+    error: Floats
 
     @property
     def n(self) -> int:
@@ -95,7 +97,7 @@ class Run:
         """det G0 > 0, as far as float64, or for small n exact arithmetic, can tell."""
         status = self.path.status[0]
         holds = status in ("resolved", "exact")
-        detail = f"log det G0 = {-self.n * float(self.path.isometry_gap[0]):.6g}" if holds else status
+        detail = f"log det G0 = {float(self.log_det.value[0]):.6g}" if holds else status
         if status == "unresolved":
             detail += ": its smallest eigenvalue is within rounding of 0"
         return Hypothesis("det G0 > 0", holds, detail)
@@ -115,60 +117,66 @@ class Run:
         gap, error = float(self.path.isometry_gap[0]), float(self.path.isometry_gap_error[0])
         if math.isinf(gap):
             return _one(-math.inf, -math.inf, -math.inf if error == 0 else math.inf)
-        return _one(-self.n * gap, -self.n * (gap + error), -self.n * max(gap - error, 0.0))
+        return _one(0.0 - self.n * gap, 0.0 - self.n * (gap + error), 0.0 - self.n * max(gap - error, 0.0))
 
     @cached_property
-    def spread(self) -> Bracket:
-        """mu_0 = 1 - lambda_min(G0), one number in [0, 1]: minus the smallest eigenvalue of G0 - I."""
+    def spectrum(self) -> tuple[Bracket, Bracket]:
+        """mu_0 = 1 - lambda_0 and lambda_0, the smallest eigenvalue of G0: one number each."""
         if self.n <= 2:
             mu, error = float(self.path.max_correlation[0]), 0.0
         else:
-            eigenvalues = np.linalg.eigvalsh(self.C - np.eye(self.n))
-            mu, error = -float(eigenvalues[0]), self.n * EPS * float(np.abs(eigenvalues).max())
+            eigenvalues = np.linalg.eigvalsh(self.C - np.eye(self.n))  # of the difference: mu may be 1e-9
+            mu, error = max(-float(eigenvalues[0]), 0.0), self.n * EPS * float(np.abs(eigenvalues).max())
         # det G0 <= lambda e^(1 - lambda) keeps lambda off 0 where the eigenvalue is lost in rounding
-        least = math.exp(float(self.log_det.low[0]) - 1.0)
-        high = min(mu + error, 1.0 - least)
-        return _one(min(max(mu, 0.0), 1.0), max(mu - error, 0.0), max(high, mu - error, 0.0))
+        least = max(1.0 - mu - error, math.exp(float(self.log_det.low[0]) - 1.0))
+        most = min(1.0 - mu + error, 1.0)
+        spread = _one(min(mu, 1.0), max(min(mu, 1.0) - error, 0.0), min(mu + error, 1.0))
+        return spread, _one(min(max(1.0 - mu, least), most), least, most)
 
     @cached_property
     def odds(self) -> Bracket:
-        """log of (prod beta^-1) (1/lambda_0 - 1) for each layer."""
+        """log of (prod beta^-1) (1/lambda_0 - 1) at each layer."""
+        mu, eigenvalue = self.spectrum
         with np.errstate(divide="ignore"):
-            start = Bracket(*(np.log(mu) - np.log1p(-mu) for mu in self.spread))
-        return _minus(start.widened(), self.decay)
+            first = minus(Bracket(*map(np.log, mu)), Bracket(*map(np.log, eigenvalue)))
+        return minus(first.widened(), self.decay)
+
+    @cached_property
+    def spreads(self) -> Bracket:
+        """mu_0 through the maps of the layers: two inputs of correlation mu_0 go the same way."""
+        ends = (np.array([[1.0, float(mu[0])], [float(mu[0]), 1.0]]) for mu in self.spectrum[0])
+        value, low, high = (trajectory(self.layers, pair, gap_layers=(), progress=False) for pair in ends)
+        # the maps increase on [0, 1], so the ends of a bracket stay ends
+        return Bracket(
+            value.max_correlation,
+            np.clip(low.max_correlation - _entry_errors(low), 0.0, 1.0),
+            np.clip(high.max_correlation + _entry_errors(high), 0.0, 1.0),
+        )
 
     @cached_property
     def log_gaps(self) -> Bracket:
-        """log gap(G_l), with the errors of the factorisation, of the map, and of the layers before.
-
-        An error A of the matrix with |A|_F <= n e moves the gap by at most |G - I|_F n e/(n lambda) to first order.
-        """
+        """log gap(G_l); what vanishes in float64 is bounded by what the errors of the entries allow."""
         path, n = self.path, self.n
-        largest, e = path.max_correlation + self.entry_error, self.entry_error
-        with np.errstate(all="ignore"):
-            log_least = -np.logaddexp(0.0, self.odds.high)  # lambda_min(G_l) is at least 1/(1 + odds)
-            x = np.where(e > 0, n * e * np.exp(-log_least), 0.0)
-            moved = np.where(x < 0.25, largest * x + x * x / n, math.inf)
-            tiny = np.where(e > 0, n * x / largest * (1.0 + x / largest), 0.0) + 8.0 * EPS
-            relative = (path.isometry_gap_error + moved) / path.isometry_gap
-            relative = np.where(path.isometry_gap < _UNDERFLOWS, np.where(x < 0.25, tiny, math.inf), relative)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            ratio = n * self.error / path.max_correlation
+            tiny = 8.0 * EPS + np.where(self.error > 0, ratio * (2.0 + ratio), 0.0)
+            relative = np.where(path.isometry_gap < _VANISHING, tiny, path.isometry_gap_error / path.isometry_gap)
             relative = np.where(np.isnan(relative), np.where(path.isometry_gap_error > 0, math.inf, 0.0), relative)
+            vanished = np.where(self.error > 0, math.log(n) + 2.0 * np.log(self.error), -math.inf)
             value = path.log_isometry_gap
             high = value + np.log1p(relative)
             low = np.where(relative < 1.0, value + np.log1p(-np.minimum(relative, 1.0)), -math.inf)
-            vanished = np.where(e > 0, math.log(2.0 * n) + 2.0 * (np.log(e) - log_least), -math.inf)
-        zero = value == -math.inf
-        result = Bracket(value, np.where(zero, -math.inf, low), np.where(zero, vanished, high))
-        return result.widened()
+        high = np.where(value == -math.inf, vanished, high)
+        return Bracket(value, np.where(value == -math.inf, value, low), high).widened()
 
     @cached_property
     def log_potentials(self) -> Bracket:
         """log potential(G_l); the entries of G0 are taken as exact."""
-        path, e = self.path, self.entry_error
+        path, e = self.path, self.error
         with np.errstate(divide="ignore"):
-            low, high = (np.clip(path.max_correlation + s * e, 0.0, 1.0) for s in (-1.0, 1.0))
-            odds = [np.log(m) - np.log1p(-m) for m in (low, high)]
-        return Bracket(path.log_potential, odds[0], odds[1])
+            ends = (np.clip(path.max_correlation + sign * e, 0.0, 1.0) for sign in (-1.0, 1.0))
+            low, high = (np.where(e > 0, np.log(m) - np.log1p(-m), path.log_potential) for m in ends)
+        return Bracket(path.log_potential, low, high)
 
 
 def start(layer: Layers, G0: Any, depth: int | None, *, gaps: bool = True) -> Run:
@@ -178,17 +186,20 @@ def start(layer: Layers, G0: Any, depth: int | None, *, gaps: bool = True) -> Ru
     # every layer is claimed, so every layer needs its gap, at any n
     path = trajectory(layers, C, gap_layers=range(len(layers) + 1) if gaps else (), progress=False)
     strengths = tuple(_strength(x.sigma) for x in layers)
-    # the certificate's own bracket at layer 0 is exact
     sums = np.zeros((2, len(layers) + 1))
     for l, (excess, error) in enumerate(strengths):
-        sums[:, l + 1] = sums[:, l] + (math.log1p(excess), (error / (1.0 + excess)) + 2 * EPS * excess)
+        log_beta = math.log1p(excess)
+        sums[0, l + 1] = sums[0, l] + log_beta
+        sums[1, l + 1] = sums[1, l] + error / (1.0 + excess) + EPS * (log_beta + sums[0, l + 1])
     decay = Bracket(sums[0], sums[0] - sums[1], sums[0] + sums[1])
-    errors = _entry_errors(layers, path.max_correlation)
-    return Run(layers, isinstance(layer, Layer), C, path, decay, errors, strengths)
+    # a layer of f(rho) = rho changes no digit
+    unchanged = np.cumprod([1, *(_is_affine(x.sigma) for x in layers)])
+    errors = np.where(unchanged, 0.0, _entry_errors(path))
+    return Run(layers, isinstance(layer, Layer), C, path, strengths, decay, errors)
 
 
-def is_affine(sigma: Activation) -> bool:
-    """Whether sigma is a + b x to the last digit, so that its layer changes nothing."""
+def _is_affine(sigma: Activation) -> bool:
+    """Whether sigma is a + b x to the last digit."""
     coefficients = as_polynomial(sigma.expr)
     return coefficients is not None and len(coefficients) <= 2
 
@@ -196,37 +207,16 @@ def is_affine(sigma: Activation) -> bool:
 def _strength(sigma: Activation) -> tuple[float, float]:
     """beta - 1 without the digits that 1 would cost, and its error by the contract of `isometry_strength`."""
     low = varying(sigma)
-    if is_affine(sigma):
+    if _is_affine(sigma):
         return 0.0, 0.0
     found = Moments((low.c0, low.c1), low.second, low.variance, low.residual, low.error, "")
     return min(low.residual / low.variance, 1.0), float(found.strength_error)
 
 
-def _entry_errors(layers: tuple[Layer, ...], largest: Floats) -> Floats:
-    """Bound on the error of every entry at each layer, from the map's own error and its slope.
-
-    |f'(x)| <= f'(|x|), and f is convex on [0, 1]: an error e of an entry of size up to m becomes at most e times the
-    slope of a chord from m that is longer than e.
-    """
-    errors = [0.0]
-    for layer, m in zip(layers, largest[:-1].tolist(), strict=True):
-        e = errors[-1]
-        chord = max(m / 8.0, e) if m + max(m / 8.0, e) <= 1.0 else 1.0 - m
-        if m == 0.0 == e or e > chord:
-            errors.append(e if e == 0.0 else math.inf)
-            continue
-        here, there = np.asarray(layer.map([m, m + chord])).tolist()
-        if is_affine(layer.sigma):
-            errors.append(e + abs(here - m))
-            continue
-        slope = (there - here + 2.0 * MAP_ERROR * there) / chord if e > 0.0 else 0.0
-        errors.append(slope * e + MAP_ERROR * here + (_SUBNORMAL if here < _UNDERFLOWS else 0.0))
-    return np.array(errors)
+def _entry_errors(path: Trajectory) -> Floats:
+    """The error bar of the entries, without the ulp of 0 in which f(0) = 0 has no share."""
+    return path.max_correlation_error if path.max_correlation[0] > 0 else np.zeros(len(path.layer))
 
 
 def _one(value: float, low: float, high: float) -> Bracket:
     return Bracket(np.array([value]), np.array([low]), np.array([high]))
-
-
-def _minus(left: Bracket, right: Bracket) -> Bracket:
-    return Bracket(left.value - right.value, left.low - right.high, left.high - right.low)

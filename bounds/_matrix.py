@@ -176,17 +176,17 @@ def _isometry_sides(M: Any, checked: Floats) -> _Sides:
     is_one = False if least > 0 else True if gap == 0 else None
     one = _differ(is_one, np.array_equal(checked, checked[0, 0] * np.eye(len(checked))))
     zero = _differ(None if status == "unresolved" else math.isinf(gap), status == "singular")
-    allowed = error + error_again
+    allowed = error + error_again + EPS * (value + again)
     return _Sides(
         [0.0, value, abs(again - value), one[0], zero[0]],
         [value, 1.0, allowed, 0.0, 0.0],
-        [error, error + 2 * EPS * complement, 0.0, one[1], zero[1]],
+        [error + EPS * value, error + 2 * EPS * complement, 0.0, one[1], zero[1]],
         [value, complement, allowed - abs(again - value), 0.0 - one[0], 0.0 - zero[0]],
     )
 
 
 def _isometry(estimate: GapEstimate) -> tuple[float, float]:
-    """The isometry and its error bar; unresolved, the interval from 0 to the isometry at the least gap."""
+    """The isometry and its error before rounding; unresolved, all from 0 to the isometry at the least gap."""
     if estimate.status == "unresolved":
         half = 0.5 * math.exp(-float(estimate.lower))
         return half, half

@@ -272,7 +272,7 @@ def _catalogued(name: str, given: tuple[tuple[str, Any], ...]) -> Activation:
 
 def _from_text(text: str, parameters: dict[str, Any]) -> Activation:
     bare = text.strip()
-    if re.fullmatch(r"[A-Za-z_]\w*", bare) and bare not in ("x", "pi"):
+    if re.fullmatch(r"[A-Za-z_]\w{0,60}", bare) and bare not in ("x", "pi"):
         if lookup(bare) is None:
             raise unknown(bare)
         given = {k: v if k == "approximate" else as_fraction(v, k) for k, v in parameters.items()}
@@ -289,7 +289,10 @@ def _name(name: object) -> str:
 
 
 def _declared(growth: Sequence[float]) -> Growth:
-    values = tuple(float(g) for g in growth)
+    try:
+        values = tuple(float(g) for g in growth)
+    except (TypeError, ValueError):
+        values = ()
     if len(values) != 3 or not all(np.isfinite(values)) or values[0] <= 0 or values[1] < 0:
         raise ValueError(f"growth must be three finite numbers (A > 0, B >= 0, Q), got {growth!r}")
     if values[2] >= 0.25:

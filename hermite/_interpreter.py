@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ._recurrence import Array, hermite_sequence
-from ._tree import Node, Opaque, compare
+from ._tree import ONE, Node, Opaque, compare
 
 Scaled: TypeAlias = tuple[Array, Array | None]
 
@@ -42,7 +42,7 @@ def _plain(pair: Scaled) -> Array:
     m, e = pair
     if e is None:
         return m
-    return np.where(m == 0, 0.0, m * np.exp(e))
+    return np.where(m == 0, 0.0, m * np.exp(e).astype(np.float64))
 
 
 def _scaled(node: Node, x: Array) -> Scaled:
@@ -54,8 +54,10 @@ def _scaled(node: Node, x: Array) -> Scaled:
     if op == "pi":
         return np.full_like(x, np.pi), None
     if op == "add":
-        stable = _normal_tail(node, x) if args[0].op == "num" else _tanh_shrink(node, x)
+        stable = _tail(node, x) if args[0].op == "num" else _tanh_shrink(node, x)
         return (stable, None) if stable is not None else _add(_scaled(args[0], x), _scaled(args[1], x))
+    if op == "log" and (tail := _log_tail(args[0], x)) is not None:
+        return tail, None
     if op in _PAIRS:
         return _PAIRS[op](*(_scaled(a, x) for a in args))
     if op == "log1p" or (op == "log" and _is_one_plus_exp(args[0])):
@@ -92,7 +94,17 @@ def _add(a: Scaled, b: Scaled) -> Scaled:
 
 def _multiply(a: Scaled, b: Scaled) -> Scaled:
     (m, e), (n, f) = a, b
-    return m * n, f if e is None else e if f is None else e + f
+    exponent = f if e is None else e if f is None else e + f
+    product = m * n
+    if np.any(np.isinf(product) & np.isfinite(m) & np.isfinite(n)):
+        return _lifted(np.sign(m) * np.sign(n), np.log(np.abs(m)) + np.log(np.abs(n)), exponent)
+    return product, exponent
+
+
+def _lifted(sign: Array, log_size: Array, e: Array | None) -> Scaled:
+    """A number beyond float64 from its sign and the logarithm of its size."""
+    log_size = np.where(sign == 0, 0.0, log_size)
+    return sign, log_size if e is None else log_size + e
 
 
 def _divide(a: Scaled, b: Scaled) -> Scaled:
@@ -104,6 +116,9 @@ def _power(a: Scaled, p: float) -> Scaled:
     m, e = a
     # repeated products keep the last digits that pow loses for the common squares and cubes
     value = m * m if p == 2 else m * m * m if p == 3 else np.power(m, p)
+    if np.any(np.isinf(value) & np.isfinite(m) & (m != 0)):
+        sign = np.sign(m) if p % 2 == 1 else np.where(m < 0, np.where(p % 2 == 0, 1.0, np.nan), np.sign(m))
+        return _lifted(sign, p * np.log(np.abs(m)), None if e is None else e * p)
     return value, None if e is None else e * p
 
 
@@ -183,19 +198,39 @@ def _log1p(u: Node, x: Array) -> Scaled:
     return np.where(e > 0, e + np.log(m + np.exp(-np.maximum(e, 0))), np.log1p(_plain((m, e)))), None
 
 
-def _normal_tail(node: Node, x: Array) -> Array | None:
-    """c + c*erf(u) as c*erfc(-u): the normal cdf keeps its relative accuracy where it is small."""
+def _tail_parts(node: Node) -> tuple[float, str, Node, bool] | None:
+    """c, the function, u and the sign in c (1 +- erf(u)) or c (1 +- tanh(u)); None for another sum."""
+    if node.op != "add" or node.args[0].op != "num":
+        return None
     left, right = node.args
-    k = right.args[0] if right.op == "mul" else None
-    if left.op != "num" or k is None or k.op != "num" or abs(k.number) != abs(left.number):
+    k, inner = right.args if right.op == "mul" else (ONE, right)
+    if k.op != "num" or inner.op not in ("erf", "tanh") or abs(k.number) != abs(left.number):
         return None
-    if right.args[1].op != "erf":
-        return None
-    from scipy.special import erfc
+    return float(left.number), inner.op, inner.args[0], (k.number > 0) == (left.number > 0)
 
-    u = _plain(_scaled(right.args[1].args[0], x))
-    same = (k.number > 0) == (left.number > 0)
-    return float(left.number) * np.asarray(erfc(-u if same else u))
+
+def _tail(node: Node, x: Array) -> Array | None:
+    """c (1 + erf(u)) as c erfc(-u), c (1 + tanh(u)) as 2c sigmoid(2u): relative accuracy where they are small."""
+    parts = _tail_parts(node)
+    if parts is None:
+        return None
+    from scipy.special import erfc, expit
+
+    c, function, inner, same = parts
+    u = _plain(_scaled(inner, x)) * (1.0 if same else -1.0)
+    return np.asarray(c * erfc(-u) if function == "erf" else 2 * c * expit(2 * u))
+
+
+def _log_tail(node: Node, x: Array) -> Array | None:
+    """The logarithm of such a sum, also where it underflows."""
+    parts = _tail_parts(node)
+    if parts is None or parts[0] <= 0:
+        return None
+    from scipy.special import log_expit, log_ndtr
+
+    c, function, inner, same = parts
+    u = _plain(_scaled(inner, x)) * (1.0 if same else -1.0)
+    return np.asarray(np.log(2 * c) + (log_ndtr(np.sqrt(2.0) * u) if function == "erf" else log_expit(2 * u)))
 
 
 def _tanh_shrink(node: Node, x: Array) -> Array | None:
@@ -233,7 +268,8 @@ _FUNCTIONS: dict[str, Callable[[Array], Array]] = {
 
 def _hermite(u: Array, degree: int) -> Scaled:
     *_, (value, _, power) = hermite_sequence(u, degree)
-    return value, power * np.log(2.0) if np.any(power) else None
+    # the exponent reaches hundreds: its rounding in double would cost two digits of the value
+    return value, power * np.log(np.longdouble(2)) if np.any(power) else None
 
 
 def call_opaque(leaf: Opaque, u: Array) -> Array:

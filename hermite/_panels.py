@@ -134,6 +134,8 @@ def _log_size(sigma: Activation, x: Array, rate: float) -> Array:
     """log |sigma(x) exp(-rate x^2)|, -inf where it vanishes."""
     m, e = evaluate_scaled(sigma.expr, x)
     with np.errstate(all="ignore"):
+        if not sigma.is_opaque:  # overflow of a tree is kept in e, so this is a division by a rounded 0
+            m = np.where(np.isinf(m), np.nan, m)
         return np.asarray(np.log(np.abs(m)) + e - rate * x * x)
 
 
@@ -148,7 +150,7 @@ def _extent(sigma: Activation, places: list[Point], rate: float) -> _Extent:
         top = float(finite.max())
         if top == -np.inf:
             return _Extent(-BULK, BULK, 0.0, 0.0, rate)
-        live = np.flatnonzero(finite > top - DROP)
+        live = np.flatnonzero(finite >= top - DROP)
         low, high = int(live[0]), int(live[-1])
         if low > 0 and high < len(x) - 1:
             peak = float(x[int(finite.argmax())])
@@ -161,19 +163,26 @@ def _extent(sigma: Activation, places: list[Point], rate: float) -> _Extent:
 
 
 def _check_real(sigma: Activation, x: Array, size: Array) -> None:
+    """Refuse nan and overflow; a tree is real by its pieces, so there they are float64's fault."""
     bad = np.flatnonzero(np.isnan(size))
     if len(bad) > 2 and np.any(np.diff(bad) == 1):
-        raise NotSquareIntegrableError(
-            f"{sigma.name} is nan at x = {x[bad[0]]:g}; sigma must be a real number almost everywhere"
-        )
+        raise _not_finite(sigma, float(x[bad[0]]))
     over = np.flatnonzero(np.isposinf(size))
     if len(over) > 1 and np.any(np.diff(over) == 1):
         edge = float(np.min(np.abs(x[over])))
-        if _log_ratio(sigma, edge) > 3:
+        if not sigma.is_opaque or _log_ratio(sigma, edge) > 3:
             raise NotSquareIntegrableError(
                 f"{sigma.name} grows at least like exp(x^2/4): it is not square-integrable under N(0, 1)"
             )
         raise PrecisionError(f"{sigma.name} exceeds float64 at |x| = {edge:.3g}; give it as an expression text")
+
+
+def _not_finite(sigma: Activation, x: float) -> ValueError:
+    if sigma.is_opaque:
+        return NotSquareIntegrableError(
+            f"{sigma.name} is not finite near x = {x:g}; sigma must be a real number almost everywhere"
+        )
+    return PrecisionError(f"{sigma.name} cannot be evaluated in float64 near x = {x:g}")
 
 
 def _log_ratio(sigma: Activation, edge: float) -> float:
@@ -249,10 +258,7 @@ class _Search:
     def mend(self, f: Array, bad: npt.NDArray[np.bool_], s: Array, anchor: float) -> None:
         """An isolated 0/0 or pole takes its neighbour's value: bisection then closes in on it."""
         if np.any(bad[:, 1:-1] & bad[:, :-2] & bad[:, 2:]):
-            where = float(s[bad][0] + anchor)
-            raise NotSquareIntegrableError(
-                f"{self.sigma.name} is not finite near x = {where:g}; sigma must be a real number almost everywhere"
-            )
+            raise _not_finite(self.sigma, float(s[bad][0] + anchor))
         for i, j in zip(*np.nonzero(bad), strict=True):
             near = j + 1 if j < ORDER - 1 and not bad[i, min(j + 1, ORDER - 1)] else j - 1
             f[i, j] = f[i, near]

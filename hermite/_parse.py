@@ -169,6 +169,8 @@ class _Reader:
         parameters: dict[str, object] = {}
         for keyword in node.keywords:
             assert keyword.arg is not None
+            if keyword.arg in parameters:
+                self.fail(node, f"the parameter {keyword.arg} is given twice")
             if isinstance(keyword.value, ast.Constant) and isinstance(keyword.value.value, (str, bool)):
                 parameters[keyword.arg] = keyword.value.value
                 continue
@@ -197,7 +199,8 @@ def _fold(operation: Callable[[Node, Node], Node]) -> Callable[..., Node]:
 
 
 def _sinh(u: Node) -> Node:
-    return t.scale(Fraction(1, 2), t.sub(t.call("exp", u), t.call("exp", t.neg(u))))
+    # both terms have the sign of u: no cancellation near 0
+    return t.scale(Fraction(1, 2), t.sub(t.call("expm1", u), t.call("expm1", t.neg(u))))
 
 
 def _cosh(u: Node) -> Node:

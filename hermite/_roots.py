@@ -18,10 +18,13 @@ import numpy as np
 
 from . import _tree as t
 from ._interpreter import constant_value, evaluate
+from ._recurrence import Array
 from ._tree import Node
+from .errors import ActivationParseError
 
 WINDOW = 40.0  # N(0, 1) has mass e^-800 outside
 _SAMPLES = 16001
+MAX_ZEROS = 256  # beyond it the pieces are too many anyway
 
 
 @dataclass(frozen=True)
@@ -332,43 +335,65 @@ def _peel_wave(u: Node, op: str) -> list[Node] | None:
 
 
 def _search(tree: Node) -> list[Point]:
-    """Sign changes and touching zeros on a grid of [-WINDOW, WINDOW], refined by bisection."""
-    x = np.linspace(-WINDOW, WINDOW, _SAMPLES)
-    v = evaluate(tree, x)
-    if np.all((v == 0) | ~np.isfinite(v)):
+    """Sign changes and touching zeros on a grid of [-WINDOW, WINDOW], refined by bisection.
+
+    A run of zeros is no zero: that is a value rounded to 0 (erf(x) + 1 far to the left), or tree = 0 identically.
+    """
+    grid = np.linspace(-WINDOW, WINDOW, _SAMPLES)
+    values = evaluate(tree, grid)
+    known = ~np.isnan(values)
+    x, v = grid[known], np.sign(values[known])
+    if len(x) < 3:
         return []
-    found = [rational(Fraction(float(a))) for a in x[v == 0]]
-    with np.errstate(invalid="ignore"):
-        crossing = np.flatnonzero(v[:-1] * v[1:] < 0)
-    found += [_bisect(tree, float(x[i]), float(x[i + 1])) for i in crossing]
-    size = np.abs(v)
-    with np.errstate(invalid="ignore"):
-        dips = np.flatnonzero((size[1:-1] < size[:-2]) & (size[1:-1] <= size[2:]) & (v[:-2] * v[2:] > 0)) + 1
-    for i in dips:
-        touching = _touch(tree, float(x[i - 1]), float(x[i + 1]), float(max(size[i - 1], size[i + 1])))
-        if touching is not None:
-            found.append(touching)
-    return found
+    zero = v == 0
+    alone = zero.copy()
+    alone[1:] &= ~zero[:-1]
+    alone[:-1] &= ~zero[1:]
+    crossing = np.flatnonzero(v[:-1] * v[1:] < 0)
+    size = np.abs(values[known])
+    dips = np.flatnonzero((size[1:-1] < 0.3 * np.maximum(size[:-2], size[2:])) & (v[:-2] * v[1:-1] * v[2:] != 0)) + 1
+    dips = dips[(v[dips - 1] == v[dips]) & (v[dips] == v[dips + 1])]
+    dips = dips[(size[dips] <= size[dips - 1]) & (size[dips] <= size[dips + 1])]
+    if len(crossing) + int(alone.sum()) > MAX_ZEROS:
+        raise ActivationParseError(
+            f"{tree} has {len(crossing)} sign changes on [-{WINDOW:g}, {WINDOW:g}]; too many pieces (the limit is 64)"
+        )
+    found = [rational(Fraction(float(a))) for a in x[alone]]
+    found += _bisect_all(tree, x[crossing], x[crossing + 1], v[crossing + 1])
+    touching = (
+        _touch(tree, float(x[i - 1]), float(x[i + 1]), float(size[i - 1 : i + 2].max())) for i in dips[:MAX_ZEROS]
+    )
+    return found + [p for p in touching if p is not None]
 
 
 def _at(tree: Node, x: float) -> float:
     return float(evaluate(tree, np.array([x]))[0])
 
 
-def _bisect(tree: Node, low: float, high: float) -> Point:
-    positive = _at(tree, high) > 0
-    while True:
+def _bisect_all(tree: Node, low: Array, high: Array, above: Array) -> list[Point]:
+    """One zero in each interval, all bisected together to neighbouring floats; above: the sign at the upper end."""
+    if not len(low):
+        return []
+    for _ in range(1100):
         middle = 0.5 * (low + high)
-        if not low < middle < high:
-            return Point(high, Bracket(tree, Fraction(low), Fraction(high)))
-        v = _at(tree, middle)
-        if v == 0:
-            return Point(middle, Bracket(tree, Fraction(low), Fraction(high)))
-        low, high = (low, middle) if (v > 0) == positive else (middle, high)
+        if np.all((middle <= low) | (middle >= high)):
+            break
+        v = np.sign(evaluate(tree, middle))
+        if np.any(np.isnan(v)):  # the middle met a 0/0
+            middle = np.where(np.isnan(v), low + 0.4871 * (high - low), middle)
+            v = np.sign(evaluate(tree, middle))
+        right = v == above
+        low, high = np.where(right, low, middle), np.where(right | (v == 0), middle, high)
+    return [
+        Point(float(b), Bracket(tree, Fraction(float(a)), Fraction(float(b)))) for a, b in zip(low, high, strict=True)
+    ]
 
 
 def _touch(tree: Node, low: float, high: float, scale: float) -> Point | None:
-    """A zero without sign change between low and high: golden section on |tree|, accepted at rounding level."""
+    """A zero without sign change between low and high: golden section on |tree|, accepted at rounding level.
+
+    scale: size of the tree nearby, as a measure of its rounding. A false zero costs a needless piece end, no accuracy.
+    """
     golden = (math.sqrt(5) - 1) / 2
     for _ in range(80):
         a, b = high - golden * (high - low), low + golden * (high - low)

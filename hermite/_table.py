@@ -10,7 +10,6 @@ import html
 import io
 import json
 import math
-import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
@@ -49,9 +48,9 @@ class Table:
 
     columns: the headings; rows: one tuple of plain values for each row (text, int, float64, an exact Fraction, None
     where there is no number), unrounded; errors: shaped as rows, the absolute error bound of each float, None
-    elsewhere; digits: the most significant digits to print. Printed are at most these, and of them only places whose
-    half unit is at least the error, so that a printed number is right within one unit of its last place; a number no
-    larger than its error is 0. The numbers of a column `error` are rounded up to two digits.
+    elsewhere; digits: how many significant digits to print at most, 1 to 15, else ValueError. Of these only places are
+    printed whose half unit is at least the error, so that a printed number is right within one unit of its last place;
+    a number no larger than its error is 0. The numbers of a column `error` are rounded up to two digits.
 
     >>> table = Table(("name", "value"), (("pi", 3.141592653589793),), ((None, 2e-6),))
     >>> print(table.to_csv(), end="")
@@ -63,6 +62,9 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     errors: tuple[tuple[float | None, ...], ...]
     digits: int = 15
+
+    def __post_init__(self) -> None:
+        _check_digits(self.digits)
 
     def __str__(self) -> str:
         return self.to_text()
@@ -144,15 +146,15 @@ class Table:
 
         >>> print(Table(("k", "c_k"), ((0, 0.5), (1, 3e-17)), ((None, 1e-15), (None, 1e-15)), 3).to_json())
         [
-          {"k": 0, "c_k": 0.5},
-          {"k": 1, "c_k": 0.0}
+          {"k": 0, "c_k": 0.500},
+          {"k": 1, "c_k": 0}
         ]
         """
         records = [
-            json.dumps({c: _plain(v, p) for c, v, p in zip(self.columns, row, printed, strict=True)}, allow_nan=False)
+            ", ".join(f"{json.dumps(c)}: {_json(v, p)}" for c, v, p in zip(self.columns, row, printed, strict=True))
             for row, printed in zip(self.rows, self._printed(), strict=True)
         ]
-        return "[\n  " + ",\n  ".join(records) + "\n]" if records else "[]"
+        return "[\n  {" + "},\n  {".join(records) + "}\n]" if records else "[]"
 
     def to_pandas(self) -> DataFrame:
         """A pandas.DataFrame of the unrounded float64 values; gains become floats, a missing number NaN.
@@ -247,11 +249,10 @@ def _latex(column: str, value: Cell, cell: str | None) -> str:
     return "--" if not text else f"${mantissa} \\times 10^{{{int(exponent)}}}$" if e else f"${mantissa}$"
 
 
-def _plain(value: Cell, printed: str | None) -> Cell:
-    """For JSON: a float's printed decimal as a number (at most 15 digits, so that its repr has no others)."""
-    if isinstance(value, float):
-        return float(printed or 0)
-    return str(value) if isinstance(value, Fraction) else value
+def _json(value: Cell, printed: str | None) -> str:
+    if isinstance(value, float) and printed is not None:
+        return printed  # json.dumps would drop zeros at the end and write 1e14 with fifteen digits
+    return json.dumps(str(value) if isinstance(value, Fraction) else value)
 
 
 # ---- isometry strengths ---------------------------------------------------------------------------------------
@@ -285,21 +286,17 @@ def beta_table(
     exp,1,1.6487,1.6487,4.6708,0.58198,1.4180,9.1e-15,gauss-legendre on 28 panels
     exp,20,,,,0,2.0000,2.0e-14,"gauss-legendre, ratios only"
     """
-    most = _digits(digits)
+    _check_digits(digits)
     factors = [as_fraction(gain, "gain") for gain in _several(gains)]
     listed = catalogue() if sigmas is None else [activation(s) for s in _several(sigmas)]
     pairs = [_row(sigma, gain) for sigma in listed for gain in factors]
-    return Table(COLUMNS, tuple(row for row, _ in pairs), tuple(errors for _, errors in pairs), most)
+    return Table(COLUMNS, tuple(row for row, _ in pairs), tuple(errors for _, errors in pairs), digits)
 
 
-def _digits(digits: Any) -> int:
-    try:
-        n = operator.index(digits)
-    except TypeError:
-        n = 0
-    if isinstance(digits, bool) or not 1 <= n <= 15:
+def _check_digits(digits: Any) -> None:
+    integer = isinstance(digits, (int, np.integer)) and not isinstance(digits, bool)
+    if not integer or not 1 <= digits <= 15:
         raise ValueError(f"digits must be an integer from 1 to 15, what float64 carries, got {digits!r}")
-    return n
 
 
 def _several(values: Any) -> list[Any]:

@@ -118,6 +118,8 @@ def add(u: Node, v: Node) -> Node:
     rest = v if u == ZERO else u if v == ZERO else Node("add", (u, v))
     if a + b == 0:
         return rest
+    if a + b == -1 and rest.op == "exp":
+        return call("expm1", rest.args[0])  # exp(x) - 1 would cancel near 0
     return num(a + b) if rest == ZERO else Node("add", (num(a + b), rest))
 
 
@@ -217,6 +219,8 @@ def call(name: str, u: Node) -> Node:
     if u.op == "num":
         if u.number == 0 and name in _AT_ZERO:
             return num(_AT_ZERO[name])
+        if u.number == 1 and name == "log":
+            return ZERO
         if (name in ("log", "sqrt") and u.number < 0) or (name == "log" and u.number == 0):
             raise ActivationParseError(f"{name} of the constant {u.number} is not a real number")
         if name == "sqrt":

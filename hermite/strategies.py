@@ -40,15 +40,16 @@ def activations(
     catalogue: bool = True,
     max_gain: float = 8,
     max_shift: float = 4,
+    max_breakpoints: int = 3,
     jumps: bool = True,
 ) -> _Activations:
     """Strategy for activations: catalogue entries, short Hermite series and piecewise polynomials.
 
     Catalogue entries and series are drawn as sigma(gain * (x + shift)), |gain| from 1/max_gain (at least 1/8) to
-    max_gain and |shift| at most max_shift, half the time 1 and 0. A piecewise polynomial has degree at most 3 and up
-    to 4 rational breakpoints, at each a jump or a jump of a derivative; at times it is one of |x|. catalogue: whether
-    catalogue entries are drawn; max_gain: at least 1 (for exp gains stop at 4); max_shift: from 0 to 6; jumps: whether
-    discontinuous activations are drawn.
+    max_gain and |shift| at most max_shift, half the time 1 and 0. A piecewise polynomial has degree at most 3 and, at
+    each of up to max_breakpoints rational places, a jump or a jump of a derivative; at times it is one of |x|, and then
+    has these at -x too. catalogue: whether catalogue entries are drawn; max_gain: at least 1 (for exp gains stop at 4);
+    max_shift: from 0 to 6; max_breakpoints: from 0 to 16; jumps: whether discontinuous activations are drawn.
 
     Reaches steep gains, breakpoints at 8 where N(0, 1) has hardly any mass, even activations, and c_1 = 0 without
     symmetry (He_2 + He_3). Never a constant; every draw is square-integrable. Shrinks to the identity.
@@ -67,9 +68,12 @@ def activations(
         raise ValueError(
             f"max_shift must lie in [0, {_FARTHEST}], got {max_shift!r}: sign(x + shift) would be constant to rounding"
         )
+    if isinstance(max_breakpoints, bool) or not isinstance(max_breakpoints, int) or not 0 <= max_breakpoints <= 16:
+        raise ValueError(f"max_breakpoints must be an integer from 0 to 16, got {max_breakpoints!r}")
     entries = [s for s in registered() if jumps or not _has_jump(s)] if catalogue else [_IDENTITY]
     named, sums = (_moved(each, gain, shift) for each in (st.sampled_from(entries), _series()))
-    kinds = [*[named] * (7 if catalogue else 1), sums, sums, _piecewise(_KINKS_AND_JUMPS if jumps else _KINKS)]
+    pieces = _piecewise(_KINKS_AND_JUMPS if jumps else _KINKS, max_breakpoints)
+    kinds = [*[named] * (7 if catalogue else 1), sums, sums, pieces]
     # by weight, since hypothesis repeats with changes the draws that offer most to change
     return st.sampled_from(range(len(kinds))).flatmap(kinds.__getitem__)
 
@@ -113,7 +117,7 @@ def _series(draw: st.DrawFn) -> Activation:
 
 
 @st.composite
-def _piecewise(draw: st.DrawFn, powers: Sequence[int]) -> Activation:
+def _piecewise(draw: st.DrawFn, powers: Sequence[int], most: int) -> Activation:
     """A polynomial plus truncated powers c*max(x - t, 0)**k, where k = 0 is a jump: independent, so never constant.
 
     Far breakpoints go with a slope, and with coefficients of its sign: what the bulk of N(0, 1) sees then has a slope
@@ -124,7 +128,7 @@ def _piecewise(draw: st.DrawFn, powers: Sequence[int]) -> Activation:
     slope = Fraction(1) if far and slope == 0 else slope
     x = "abs(x)" if even else "x"
     terms = [f"({a})*{x}**{k}" for k, a in enumerate((slope, *higher), start=1) if a != 0]
-    places = draw(st.lists(st.sampled_from([t for t in _PLACES if t > 0 or not even]), max_size=4, unique=True))
+    places = draw(st.lists(st.sampled_from([t for t in _PLACES if t > 0 or not even]), max_size=most, unique=True))
     for place in places:
         power, a = draw(st.sampled_from(powers)), draw(st.sampled_from(_COEFFICIENTS))
         a = abs(a) * (1 if slope > 0 else -1) if far else a

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hermite._dual import reduced_dual
+
 from ._functionals import estimate_isometry_gap
 from ._gap import EPS, SINGULAR, UNRESOLVED, Gap, gap_of, max_abs_offdiagonal, rms_offdiagonal
 from ._gram import check_correlation
@@ -26,7 +28,7 @@ Progress: TypeAlias = Callable[[int, int], object] | bool | None
 
 ALL_LAYERS_UP_TO = 512  # one Cholesky per layer is cheap up to this n
 _SPACED = 32
-_MAP_ERROR = 4e-15  # relative error of one map on the largest entry (measured 1e-15 against 60 digits)
+_RELATIVE, _ABSOLUTE = 1e-15, 1e-14  # error of one map where its Hermite series is summed, and beyond
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,9 +127,9 @@ def trajectory(
     Raises ValueError for a diagonal that is not 1 (pass `correlation(G0)`), a bad depth, gap_layers or progress. Inputs
     that coincide (an entry exactly 1) stay so: gap and potential are inf at every layer.
 
-    Source: arXiv:2305.18399, equation (10). G0 is taken as exact. Each layer adds about 4e-15 relative to the largest
-    entry, and multiplies the errors of the layers before by the slope of its map: inputs that nearly coincide, at
-    1 - rho = delta, keep no more than log10(delta/4e-15) digits of their distance. The error bar counts this and the
+    Source: arXiv:2305.18399, equation (10). G0 is taken as exact. Each layer adds its rounding, about 1e-15 (counted as
+    1e-14), and multiplies the errors of the layers before by the slope of its map: inputs that nearly coincide, at
+    1 - rho = delta, keep no more than log10(delta/1e-15) digits of their distance. The error bar counts this and the
     factorisation; it is measured, not proven.
 
     >>> t = trajectory(Layer("sin"), [[1, 0.5], [0.5, 1]], 30)
@@ -175,7 +177,17 @@ def _entry_error(layer: Layer, largest: float, error: float) -> float:
     high = min(low + max(error, low / 64), 1.0)
     at_low, at_high = np.asarray(layer.map([low, high]))
     slope = (at_high - at_low) / (high - low) if high > low else 0.0
-    return float(slope * error + _MAP_ERROR * at_low + math.ulp(0.0))
+    return float(slope * error + _rounding(layer, low, at_low) + math.ulp(0.0))
+
+
+def _rounding(layer: Layer, largest: float, mapped: float) -> float:
+    """The error of one map: w_k = c_k^2/variance has relative error eps/sqrt(w_k), and the first of them decides."""
+    dual = reduced_dual(layer.sigma)
+    if largest > dual.reach:
+        return _ABSOLUTE
+    s = dual.series
+    _, leading = min((k, w) for k, w in ((s.odd_power, s.odd[0]), (s.even_power, s.even[0])) if w)
+    return _RELATIVE * (1.0 + 1.0 / math.sqrt(leading)) * mapped
 
 
 def _first_gap(G: Floats) -> Gap:

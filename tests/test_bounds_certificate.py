@@ -102,7 +102,7 @@ def test_two_sides_and_the_hypothesis_of_one() -> None:
     assert certificate.verdicts == (NOT_APPLICABLE, HOLDS)
     assert certificate.verdict is HOLDS
     assert certificate.false_hypotheses == ("m <= 1/3",)
-    assert certificate.lhs.tolist() == [8.35, 0.0]  # a side that does not apply keeps its numbers
+    assert np.array_equal(certificate.lhs, [8.35, 0.0])  # a side that does not apply keeps its numbers
     assert decide([8.35, 0.0], [0.1, 1.0], sides=("lower", "upper")).verdict is FAILS
 
 
@@ -164,7 +164,7 @@ def test_nan_is_a_defect_only_where_the_claim_applies() -> None:
 )
 def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        certify("demo", "school", **{"lhs": [0.0, 0.0], "rhs": [1.0, 1.0], "tolerance": 0.0} | arguments)
+        decide(**{"lhs": [0.0, 0.0], "rhs": [1.0, 1.0]} | arguments)
 
 
 def test_a_certificate_has_no_truth_value() -> None:

@@ -1,0 +1,58 @@
+"""What is claimed about isometry, each claim a function that answers with a certificate: sides, slack, verdict.
+
+Claims about one Gram matrix need nothing but the matrix; claims about depth take (layer, G0, depth). `CLAIMS` lists
+all of them with statement, source and strategy, and `python -m bounds verify` tries them on drawn examples.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ._certificate import Certificate as Certificate
+from ._certificate import Verdict as Verdict
+from ._certificate import certify as certify
+from ._matrix import determinant_sandwich as determinant_sandwich
+from ._matrix import isometry_properties as isometry_properties
+from ._matrix import normalization_gain as normalization_gain
+
+if TYPE_CHECKING:
+    from ._claims import CLAIMS as CLAIMS
+    from ._claims import Claim as Claim
+    from ._contraction import gap_decay as gap_decay
+    from ._contraction import potential_contraction as potential_contraction
+    from ._contraction import spectral_gap_decay as spectral_gap_decay
+
+__all__ = [
+    "Certificate",
+    "Verdict",
+    "certify",
+    "Claim",
+    "CLAIMS",
+    "isometry_properties",
+    "normalization_gain",
+    "determinant_sandwich",
+    "potential_contraction",
+    "gap_decay",
+    "spectral_gap_decay",
+    "strategies",
+]
+
+# dynamics need an activation: whoever uses matrices only never loads hermite
+_LAZY = {
+    "Claim": "._claims",
+    "CLAIMS": "._claims",
+    "potential_contraction": "._contraction",
+    "gap_decay": "._contraction",
+    "spectral_gap_decay": "._contraction",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name], __name__), name)
+    if name == "strategies":  # needs hypothesis, so only on first use
+        return import_module(".strategies", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

@@ -1,0 +1,236 @@
+"""What the paper claims of depth: potential and isometry gap shrink by the isometry strength in every layer.
+
+One function and one certificate for each claim.  Everything is compared by natural logarithms: the constant of
+a claim may exceed e^100, and a gap after many layers lie below 1e-308.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bounds._certificate import Certificate, Hypothesis, certify
+from bounds._depth import Bracket, Run, below, minus, settle, start
+from meanfield._gap import _log1p_excess
+from meanfield._layer import Layers
+
+__all__ = ["gap_decay", "potential_contraction", "spectral_gap_decay"]
+
+Floats: TypeAlias = NDArray[np.float64]
+Form: TypeAlias = Literal["eigenvalue", "determinant", "map"]
+
+_LOGS = "natural logarithms, beta of layers 1 to l"
+
+
+def potential_contraction(layer: Layers, G0: Any, depth: int | None = None) -> Certificate:
+    """Every layer divides the potential, the largest odds of a cosine, by its isometry strength at least.
+
+    With potential(G) = max |G_ij| / (1 - |G_ij|) over i != j,
+
+        potential(G_l)  <=  potential(G_0) / (beta_1 ... beta_l)      for l = 0..depth,
+
+    compared by logarithms.  At layer 0 both sides are one number; so they are as long as layers are affine
+    (beta = 1, G_l = G_0).
+
+    layer: a `meanfield.Layer`, or a sequence of them, which fixes the depth.  G0: one correlation matrix (n, n).
+    Returns a certificate whose lhs, rhs and slack are arrays over layers 0..depth.  Where some |G0_ij| is 1 it is
+    NOT_APPLICABLE: coincident inputs never separate.
+    Raises ValueError for a diagonal that is not 1 (pass `correlation(G0)`), for what is no Gram matrix, and for a
+    depth that is missing or contradicts the sequence; and as `Layer`.
+    Source: arXiv:2305.18399, Lemmas A.2 and A.3.  The tolerance takes 4e-15 for the relative error of an entry in
+    each layer (measured 1e-15, not proven) and follows it through the layers; so inputs whose cosine is within
+    some 1e-14 of 1 are UNDECIDED.
+
+    >>> from meanfield import Layer
+    >>> certificate = potential_contraction(Layer("relu"), [[1.0, 0.5], [0.5, 1.0]], 2)
+    >>> certificate.lhs.round(4).tolist(), certificate.rhs.round(4).tolist(), certificate.verdict.name
+    ([0.0, -0.2965, -0.5932], [0.0, -0.2363, -0.4726], 'HOLDS')
+    """
+    run = start(layer, G0, depth, gaps=False)
+    largest = float(run.path.max_correlation[0])
+    lhs = run.log_potentials
+    rhs = minus(Bracket(*(ends[:1] for ends in lhs)), run.decay)
+    untouched = (run.error == 0) & (run.decay.high == 0)
+    return _certificate(
+        "lemma-a.3",
+        "Lemmas A.2 and A.3",
+        _rounded(lhs, untouched),
+        _rounded(rhs, untouched),
+        hypotheses=[Hypothesis("max|G_ij| < 1", largest < 1.0, f"max|G_ij| = {largest:.6g}")],
+        statement=f"log potential(G_l) <= log potential(G_0) - sum of log beta; {_LOGS}",
+        threshold_layer=0,
+    )
+
+
+def gap_decay(layer: Layers, G0: Any, depth: int | None = None) -> Certificate:
+    """The isometry gap of a batch decays exponentially in depth, at the rate of the isometry strength.
+
+        gap(G_l)  <=  (4n / det G_0) / (beta_1 ... beta_l)      for l = 0..depth,
+
+    compared by logarithms.  Printed with l >= l* = (log 4n - log det G_0) / log beta, where the right side falls
+    below 1; it is true at every layer (`spectral_gap_decay` says why), so every layer is checked, and
+    `threshold_layer` is the printed l*, rounded up; for a sequence of layers, the first at which the product of
+    the betas reaches 4n / det G_0, None if it does not.  `first_informative_layer`: the first where the right side
+    is below gap(G_0).
+
+    layer: a `meanfield.Layer`, or a sequence of them, which fixes the depth.  G0: one correlation matrix (n, n).
+    Returns a certificate whose lhs, rhs and slack are arrays over layers 0..depth.  NOT_APPLICABLE for a singular
+    G0 (the right side is infinite: printed without this hypothesis), for one that float64 cannot tell from a
+    singular one, and where every layer is linear (beta = 1: no l*).
+    Raises ValueError for a diagonal that is not 1 (pass `correlation(G0)`), for what is no Gram matrix, and for a
+    depth that is missing or contradicts the sequence; and as `Layer`.
+    Source: arXiv:2305.18399, Theorem 5.1.  Layers are those of equation (10) there: width to infinity, no bias.  The
+    tolerance is that of `potential_contraction`, passed on to the gap.  One Cholesky factorisation for each layer.
+
+    >>> from meanfield import Layer
+    >>> certificate = gap_decay(Layer("relu"), [[1.0, 0.5], [0.5, 1.0]], 20)
+    >>> certificate.verdict.name, certificate.threshold_layer, certificate.first_informative_layer
+    ('HOLDS', 11, 19)
+    """
+    run = start(layer, G0, depth)
+    constant = math.log(4 * run.n)
+    determinant = _reflected(run.log_det)
+    rhs = minus(Bracket(*(constant + x for x in determinant)).widened(), run.decay)
+    return _certificate(
+        "theorem-5.1",
+        "Theorem 5.1",
+        run.log_gaps,
+        rhs.widened(),
+        hypotheses=[run.definite, run.nonlinear],
+        statement=f"log gap(G_l) <= log(4n) - log det G_0 - sum of log beta; {_LOGS}",
+        threshold_layer=_threshold(run, constant + float(determinant.value[0])),
+    )
+
+
+def spectral_gap_decay(layer: Layers, G0: Any, depth: int | None = None, *, form: Form = "eigenvalue") -> Certificate:
+    """The isometry gap decays from the first layer on, with a constant that does not depend on n.
+
+    With lambda_0 the smallest eigenvalue of G_0, B = beta_1 ... beta_l, f the map of correlations of the first l
+    layers, and Gamma_n(mu) = -((n-1)/n) log(1 - mu) - (1/n) log(1 + (n-1) mu), at every layer l >= 0
+
+        gap(G_l)  <=  Gamma_n(f(1 - lambda_0))                 form "map", an equation if all G_ij = rho >= 0
+                  <=  log(1 + (1/lambda_0 - 1) / B)            form "eigenvalue"
+                  <=  (e / det G_0 - 1) / B                    form "determinant"
+
+    each compared by logarithms: Theorem 5.1 with e in place of 4n, and without its threshold.
+
+    Proof.  Let mu(A) = 1 - (smallest eigenvalue of A).  (1) For correlation matrices A and B with smallest
+    eigenvalues a and b, A = aI + A' and B = bI + B' with A', B' >= 0 of diagonal 1 - a, 1 - b, so the entrywise
+    product is A o B = (1 - (1-a)(1-b)) I + A' o B', and A' o B' >= 0 by Schur: mu(A o B) <= mu(A) mu(B).
+    (2) A layer maps G to f(G) = sum of w_k G^(o k), w_k >= 0 of sum 1; the smallest eigenvalue of a sum is at least
+    the sum of the smallest ones, so mu(f(G)) <= sum of w_k mu(G)^k = f(mu(G)); f increases on [0, 1], so through
+    all layers mu_l := mu(G_l) <= f(1 - lambda_0).
+    (3) Eigenvalues of sum n that are at least 1 - mu have the least product when all but one are 1 - mu, so
+    gap <= Gamma_n(mu): the form "map".  (4) Gamma_n(mu) <= -log(1 - mu) = log(1 + mu/(1 - mu)), and by Lemma A.7
+    a layer divides the odds mu/(1 - mu) by beta at least: the form "eigenvalue".  (5) log(1 + x) <= x, and the
+    eigenvalues beside lambda_0 have mean (n - lambda_0)/(n - 1), so
+    det G_0 <= lambda_0 ((n - lambda_0)/(n - 1))^(n-1) <= lambda_0 e^(1 - lambda_0): the form "determinant".
+
+    layer: a `meanfield.Layer`, or a sequence of them, which fixes the depth.  G0: one correlation matrix (n, n).
+    form: which right side.  Returns a certificate whose lhs, rhs and slack are arrays over layers 0..depth;
+    `threshold_layer` is 0, `first_informative_layer` the first where the right side is below gap(G_0).
+    NOT_APPLICABLE for a singular G0 and for one that float64 cannot tell from a singular one.  beta = 1 is allowed.
+    Raises ValueError for an unknown form, a diagonal that is not 1 (pass `correlation(G0)`), for what is no Gram
+    matrix, and for a depth that is missing or contradicts the sequence; and as `Layer`.
+    Source: arXiv:2305.18399, Theorem 5.1, sharpened; proof above.  The tolerance counts the error of the gap, of
+    beta, of the determinant, and n eps times the largest eigenvalue for lambda_0: the form "determinant" decides
+    where lambda_0 is lost in rounding.
+
+    >>> from meanfield import Layer
+    >>> G0 = [[1.0, 0.5, 0.5], [0.5, 1.0, 0.5], [0.5, 0.5, 1.0]]
+    >>> for form in ("map", "eigenvalue", "determinant"):
+    ...     certificate = spectral_gap_decay(Layer("relu"), G0, 30, form=form)
+    ...     print(form, certificate.first_informative_layer, round(float(certificate.rhs[30]), 3))
+    map 1 -18.408
+    eigenvalue 6 -7.089
+    determinant 13 -5.599
+    """
+    sides = {"eigenvalue": _by_eigenvalue, "determinant": _by_determinant, "map": _by_map}
+    if form not in sides:
+        raise ValueError(f"form must be 'eigenvalue', 'determinant' or 'map', got {form!r}")
+    run = start(layer, G0, depth)
+    rhs, text = sides[form](run)
+    return _certificate(
+        "theorem-5.1+",
+        "Theorem 5.1, sharpened",
+        run.log_gaps,
+        rhs.widened(),
+        hypotheses=[run.definite],
+        statement=f"log gap(G_l) <= {text}; {_LOGS}",
+        threshold_layer=0,
+    )
+
+
+def _certificate(claim: str, title: str, lhs: Bracket, rhs: Bracket, **rest: Any) -> Certificate:
+    slack, tolerance = settle(lhs, rhs)
+    informative = below(rhs, float(lhs.value[0]))
+    if not all(hypothesis.holds for hypothesis in rest["hypotheses"]):
+        informative = rest["threshold_layer"] = None
+    return certify(
+        claim,
+        f"arXiv:2305.18399, {title}",
+        lhs.value,
+        rhs.value,
+        slack=slack,
+        tolerance=tolerance,
+        first_informative_layer=informative,
+        **rest,
+    )
+
+
+def _by_eigenvalue(run: Run) -> tuple[Bracket, str]:
+    return Bracket(*map(_log_log1p_exp, run.odds)), "log log(1 + (1/lambda_0 - 1) / product of beta)"
+
+
+def _by_determinant(run: Run) -> tuple[Bracket, str]:
+    exponents = [1.0 + x for x in _reflected(run.log_det)]
+    constant = Bracket(*(x + np.log(-np.expm1(-x)) for x in exponents))
+    return minus(constant.widened(), run.decay), "log(e / det G_0 - 1) - sum of log beta"
+
+
+def _by_map(run: Run) -> tuple[Bracket, str]:
+    gammas = [np.array([_log_gamma(run.n, mu) for mu in ends.tolist()]) for ends in run.spreads]
+    return Bracket(*gammas), "log Gamma_n(mu_l), mu_0 = 1 - lambda_0, mu_l = f_l(mu_(l-1))"
+
+
+def _log_gamma(n: int, mu: float) -> float:
+    """log of the gap of n equicorrelated inputs, log Gamma_n(mu)."""
+    if mu in (0.0, 1.0):
+        return -math.inf if mu == 0.0 else math.inf
+    if mu < 1e-100:  # Gamma_n(mu) = (n-1) mu^2/2 (1 + O(n mu)), and the square would underflow
+        return math.log((n - 1) / 2) + 2.0 * math.log(mu)
+    # the terms linear in mu cancel: what is summed is t - log(1 + t) at -mu and (n-1) mu, both positive
+    return math.log(((n - 1) * _excess(-mu) + _excess((n - 1) * mu)) / n)
+
+
+def _excess(t: float) -> float:
+    """t - log1p(t) to full relative accuracy."""
+    return float(_log1p_excess(np.array(t))) if abs(t) < 0.5 else t - math.log1p(t)
+
+
+def _log_log1p_exp(x: Floats) -> Floats:
+    """log(log(1 + e^x)), which is x - e^x/2 + ... for x towards -inf."""
+    inner = np.log(np.logaddexp(0.0, np.maximum(x, -36.0)))
+    return np.asarray(np.where(x < -36.0, x, inner))
+
+
+def _threshold(run: Run, log_constant: float) -> int | None:
+    """The first layer where the sum of log beta reaches log_constant, beyond the depth too for one repeated layer."""
+    if math.isinf(log_constant) or not run.nonlinear.holds:
+        return None
+    if run.repeated:
+        return max(math.ceil(log_constant / math.log1p(run.strengths[0][0])), 0)
+    reached = np.flatnonzero(run.decay.value >= log_constant)
+    return int(reached[0]) if len(reached) else None
+
+
+def _rounded(bracket: Bracket, exact: NDArray[np.bool_]) -> Bracket:
+    wide = bracket.widened()
+    return Bracket(bracket.value, *(np.where(exact, a, b) for a, b in zip(bracket[1:], wide[1:], strict=True)))
+
+
+def _reflected(x: Bracket) -> Bracket:
+    return Bracket(-x.value, -x.high, -x.low)

@@ -1,0 +1,229 @@
+"""Trying a claim on drawn examples: counts, the tightest input, and the smallest counterexample if there is one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+import meanfield._exact  # noqa: F401  # see verify: nothing of ours may be loaded between two draws
+from bounds._certificate import Certificate, Verdict, worst
+from hermite._activation import Activation, activation
+from meanfield._layer import Layer
+
+if TYPE_CHECKING:
+    from bounds._claims import Claim
+
+__all__ = ["Verification", "as_python", "verify"]
+
+Arguments: TypeAlias = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What came of trying a claim on examples.
+
+    label, call: of the claim and of its function.  examples: how many were drawn; seed: from what.  counts: (verdict,
+    how often) for all four verdicts, so that a claim that never applied is seen.  smallest_slack, tolerance,
+    tightest: the smallest finite slack of a side or layer that was decided, its tolerance, and the arguments; None if
+    there was none.  Passed over, if there are others, are sides that are one and the same number (slack and tolerance
+    0), such as layer 0 of a potential.  counterexample: shrunk arguments on which the claim fails, else None.
+    """
+
+    label: str
+    call: str
+    examples: int
+    seed: int
+    counts: tuple[tuple[Verdict, int], ...]
+    smallest_slack: float | None
+    tolerance: float | None
+    tightest: Arguments | None
+    counterexample: Arguments | None
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst verdict met: FAILS, UNDECIDED, HOLDS, or NOT_APPLICABLE if the claim never applied."""
+        return worst(verdict for verdict, count in self.counts if count)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: the arguments as Python text."""
+        return {
+            "label": self.label,
+            "verdict": self.verdict.name,
+            "examples": self.examples,
+            "seed": self.seed,
+            "counts": {verdict.name: count for verdict, count in self.counts},
+            "smallest_slack": self.smallest_slack,
+            "tolerance": self.tolerance,
+            "tightest": self._written(self.tightest),
+            "counterexample": self._written(self.counterexample),
+        }
+
+    def summary(self) -> str:
+        """Two or three lines of text; the inputs can be pasted into Python."""
+        counts = ", ".join(f"{count} {verdict.name}" for verdict, count in self.counts)
+        lines = [f"{self.label}: {self.verdict.name} ({self.examples} examples, seed {self.seed}: {counts})"]
+        if self.smallest_slack is not None:
+            lines.append(f"  smallest slack {self.smallest_slack:.6g}, tolerance {self.tolerance:.2g}, at")
+            lines.append(f"    {self._written(self.tightest)}")
+        if self.counterexample is not None:
+            lines.append(f"  fails at\n    {self._written(self.counterexample)}")
+        return "\n".join(lines)
+
+    __str__ = summary
+
+    def _written(self, arguments: Arguments | None) -> str | None:
+        return None if arguments is None else f"{self.call}({', '.join(map(as_python, arguments))})"
+
+
+def verify(claim: Claim, *, examples: int = 50, seed: int = 0) -> Verification:
+    """Try a claim on drawn examples, as `Claim.verify` says.
+
+    One seed gives one answer: no database, no deadline.  Hypothesis also draws constants that it finds in the modules
+    loaded by then, so none of ours is loaded on the way.
+    """
+    _check_count("examples", examples, 1)
+    _check_count("seed", seed, 0)
+    seen = _Seen(claim)
+    _draw(claim, seen.visit, examples, seed, shrink=False)
+    counterexample = _smallest_failure(claim, examples, seed) if seen.counts[Verdict.FAILS] else None
+    slack, tolerance, tightest = seen.tightest or seen.equal or (None, None, None)
+    return Verification(
+        label=claim.label,
+        call=getattr(claim.function, "__name__", type(claim.function).__name__),
+        examples=sum(seen.counts.values()),
+        seed=seed,
+        counts=tuple(seen.counts.items()),
+        smallest_slack=slack,
+        tolerance=tolerance,
+        tightest=tightest,
+        counterexample=counterexample,
+    )
+
+
+def as_python(value: Any) -> str:
+    """The value as Python text that gives it back: arrays, layers, numbers, and sequences of them.
+
+    >>> as_python([Layer("tanh", gain=0.5), np.eye(1)])
+    "[Layer('tanh', gain=0.5), np.array([[1.0]])]"
+    """
+    if isinstance(value, np.ndarray):
+        return f"np.array({value.tolist()!r})"
+    if isinstance(value, Layer):
+        given = "" if value.gain == 1 else f", gain={_number(value.gain)}"
+        return f"Layer({_text(value.activation)}{given})"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(as_python, value))}]"
+    return repr(value)
+
+
+class _Seen:
+    """What has come of the examples so far."""
+
+    def __init__(self, claim: Claim) -> None:
+        self.claim = claim
+        self.counts = dict.fromkeys(Verdict, 0)
+        self.tightest: tuple[float, float, Arguments] | None = None
+        self.equal: tuple[float, float, Arguments] | None = None
+
+    def visit(self, arguments: Arguments) -> None:
+        certificate = _certificate(self.claim, arguments)
+        self.counts[certificate.verdict] += 1
+        sides = zip(
+            np.ravel(certificate.slack).tolist(),
+            np.ravel(certificate.tolerance).tolist(),
+            certificate.verdicts,
+            strict=True,
+        )
+        for slack, tolerance, verdict in sides:
+            # the slack of an undecided side is rounding
+            if verdict not in (Verdict.HOLDS, Verdict.FAILS) or not math.isfinite(slack):
+                continue
+            if slack == tolerance == 0:
+                self.equal = self.equal or (slack, tolerance, arguments)
+            elif self.tightest is None or slack < self.tightest[0]:
+                self.tightest = (slack, tolerance, arguments)
+
+
+def _smallest_failure(claim: Claim, examples: int, seed: int) -> Arguments:
+    """The same draws once more, now stopping at a failure: hypothesis then shrinks it."""
+    failing: list[Arguments] = []
+
+    def visit(arguments: Arguments) -> None:
+        if _certificate(claim, arguments).verdict is Verdict.FAILS:
+            failing.append(arguments)
+            raise _FailsError
+
+    try:
+        _draw(claim, visit, examples, seed, shrink=True)
+    except _FailsError:
+        return failing[-1]  # hypothesis ends by running the smallest once more
+    raise AssertionError(f"internal error: {claim.label} failed on seed {seed}, but not again; please report")
+
+
+class _FailsError(Exception):
+    """Raised inside a drawn example, for hypothesis to shrink."""
+
+
+def _draw(claim: Claim, visit: Callable[[Arguments], None], examples: int, seed: int, *, shrink: bool) -> None:
+    import hypothesis
+    from hypothesis import HealthCheck, Phase, Verbosity, given, settings
+
+    @hypothesis.seed(seed)
+    @settings(
+        max_examples=examples,
+        phases=[Phase.generate, Phase.shrink] if shrink else [Phase.generate],
+        database=None,
+        deadline=None,
+        derandomize=False,
+        report_multiple_bugs=False,
+        print_blob=False,
+        verbosity=Verbosity.quiet,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(claim.strategy())
+    def explore(arguments: Arguments) -> None:
+        visit(arguments)
+
+    explore()
+
+
+def _certificate(claim: Claim, arguments: Any) -> Certificate:
+    if not isinstance(arguments, tuple):
+        raise ValueError(
+            f"the strategy of {claim.label} must draw tuples of arguments, got {arguments!r}; wrap it in st.tuples(...)"
+        )
+    certificate = claim.function(*arguments)
+    if not isinstance(certificate, Certificate):
+        raise ValueError(
+            f"the function of {claim.label} must return a Certificate, got {certificate!r}; bounds.certify makes one"
+        )
+    return certificate
+
+
+def _text(sigma: Any) -> str:
+    """Its name where that reads back, else its expression, which always does (but for a callable)."""
+    if isinstance(sigma, Activation):
+        try:
+            known = activation(sigma.name) == sigma
+        except (LookupError, ValueError):
+            known = False
+        return repr(sigma.name if known or sigma.is_opaque else str(sigma.expr))
+    return repr(sigma)
+
+
+def _number(value: Fraction) -> str:
+    """A short decimal where one is exact: floats are read as their shortest decimal."""
+    if value.denominator == 1:
+        return str(value.numerator)
+    decimal = repr(float(value))
+    return decimal if Fraction(decimal) == value else repr(value)
+
+
+def _check_count(name: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
