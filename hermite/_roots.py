@@ -360,9 +360,8 @@ def _search(tree: Node) -> list[Point]:
         )
     found = [rational(Fraction(float(a))) for a in x[alone]]
     found += _bisect_all(tree, x[crossing], x[crossing + 1], v[crossing + 1])
-    touching = (
-        _touch(tree, float(x[i - 1]), float(x[i + 1]), float(size[i - 1 : i + 2].max())) for i in dips[:MAX_ZEROS]
-    )
+    around = [float(size[max(i - 200, 0) : i + 201].max()) for i in dips[:MAX_ZEROS]]
+    touching = [_touch(tree, float(x[i - 1]), float(x[i + 1]), near) for i, near in zip(dips, around, strict=False)]
     return found + [p for p in touching if p is not None]
 
 

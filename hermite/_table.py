@@ -208,7 +208,7 @@ def _decimal(column: str, value: Cell, error: float | None, digits: int) -> str 
 def rounded(value: float, error: float, digits: int) -> str:
     """The decimal of a number known to +-error: at most `digits` significant ones, half a unit at least the error."""
     exact, bound = Decimal(value), 2 * Decimal(error)
-    if abs(value) <= error:
+    if not exact:
         return "0"
     places = digits - 1 - exact.adjusted()
     if bound:
@@ -218,7 +218,7 @@ def rounded(value: float, error: float, digits: int) -> str:
     if result.adjusted() + places >= digits:  # 9.99 has become 10.0
         result = exact.quantize(Decimal(1).scaleb(1 - places), context=wide)
         places -= 1
-    if not result:
+    if not result:  # as whatever is no larger than its error
         return "0"
     exponent = result.adjusted()
     return f"{result:f}" if places >= 0 and exponent >= -5 else f"{result:.{exponent + places}e}"

@@ -118,22 +118,29 @@ def _series(draw: st.DrawFn) -> Activation:
 
 @st.composite
 def _piecewise(draw: st.DrawFn, powers: Sequence[int], most: int) -> Activation:
-    """A polynomial plus truncated powers c*max(x - t, 0)**k, where k = 0 is a jump: independent, so never constant.
-
-    Far breakpoints go with a slope, and with coefficients of its sign: what the bulk of N(0, 1) sees then has a slope
-    too, and sigma is not a constant but for a set of hardly any mass.
-    """
     even, far = _seldom(draw), _seldom(draw)
-    slope, *higher = (draw(st.sampled_from([Fraction(0), *_COEFFICIENTS])) for _ in range(3))
+    polynomial = [draw(st.sampled_from([Fraction(0), *_COEFFICIENTS])) for _ in range(3)]
+    one = st.tuples(st.sampled_from(_PLACES), st.sampled_from(powers), st.sampled_from(_COEFFICIENTS))
+    return _sum([*_terms(even, far, polynomial, draw(st.lists(one, max_size=most))), *_constant(draw)])
+
+
+def _terms(
+    even: bool, far: bool, polynomial: Sequence[Fraction], breaks: Sequence[tuple[Fraction, int, Fraction]]
+) -> list[str]:
+    """A polynomial plus truncated powers a*max(x - t, 0)**k, where k = 0 is a jump; independent, so never constant.
+
+    Of |x| instead of x when even: then only t > 0 counts. Far breakpoints go with a slope and with coefficients of its
+    sign: the bulk of N(0, 1) sees a slope too, and sigma is not a constant but for a set of hardly any mass.
+    """
+    x, (slope, *higher) = "abs(x)" if even else "x", polynomial
     slope = Fraction(1) if far and slope == 0 else slope
-    x = "abs(x)" if even else "x"
-    terms = [f"({a})*{x}**{k}" for k, a in enumerate((slope, *higher), start=1) if a != 0]
-    places = draw(st.lists(st.sampled_from([t for t in _PLACES if t > 0 or not even]), max_size=most, unique=True))
-    for place in places:
-        power, a = draw(st.sampled_from(powers)), draw(st.sampled_from(_COEFFICIENTS))
+    terms = {}
+    for place, power, a in breaks:
+        t = (abs(place) or Fraction(1) if even else place) * (2 if far else 1)
         a = abs(a) * (1 if slope > 0 else -1) if far else a
-        terms.append(_truncated_power(x, 2 * place if far else place, power, a))
-    return _sum([*(terms or [x]), *_constant(draw)])
+        terms[t] = _truncated_power(x, t, power, a)  # one at each place
+    powers = [f"({a})*{x}**{k}" for k, a in enumerate((slope, *higher), start=1) if a != 0]
+    return [*powers, *terms.values()] or [x]
 
 
 def _truncated_power(x: str, place: Fraction, power: int, a: Fraction) -> str:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import hermite
 from hermite import Activation
-from hermite.strategies import activations
+from hermite.strategies import _gains, _moved, _terms, activations
 
 CATALOGUE = {sigma.expr: sigma.name for sigma in hermite.catalogue()}
 ABSCISSAE = np.array([0.3, 1.1, 2.7, 5.0])
@@ -140,22 +140,42 @@ def test_without_the_catalogue_and_breakpoints_draws_are_polynomials(sigma: Acti
     assert sigma.breakpoints or float(np.sum(coefficients**2)) == pytest.approx(hermite.second_moment(sigma), rel=1e-13)
 
 
-@given(st.data())
-def test_the_arguments_are_bounds(data: st.DataObject) -> None:
-    """A breakpoint of step(gain * (x + shift)) is -shift: what is drawn is the place, whatever the gain."""
-    most = data.draw(st.sampled_from([0, 1, 4, 6]))
-    sigma = data.draw(activations(max_shift=most, max_gain=2))
-    if sigma.source == "catalogue: 1 if x >= 0 else 0":
-        assert farthest(sigma) <= most
-    if sigma.source == "catalogue: tanh(x)":
-        slope = float(np.abs(np.diff(np.arctanh(sigma(np.array([-0.5, 0.5]) - _centre(sigma)))))[0])
-        assert 0.5 - 1e-9 <= slope <= 2 + 1e-9
+@given(_moved(st.just(hermite.activation("step")), Fraction(8), Fraction(4)))
+def test_a_shift_moves_a_breakpoint_by_itself_whatever_the_gain(sigma: Activation) -> None:
+    assert farthest(sigma) <= 4
 
 
-def _centre(sigma: Activation) -> float:
-    """Minus the zero of an increasing or decreasing sigma."""
-    x = np.linspace(-7, 7, 2801)
-    return -float(x[np.abs(sigma(x)).argmin()])
+def test_gains_reach_their_bounds_and_small_ones_stop_at_an_eighth() -> None:
+    assert set(_gains(Fraction(1))) == {-1, 1}
+    assert {abs(g) for g in _gains(Fraction(5, 2))} == {1, 2, Fraction(1, 2), Fraction(5, 2), Fraction(2, 5)}
+    assert (min(map(abs, _gains(Fraction(100)))), max(_gains(Fraction(100)))) == (Fraction(1, 8), 100)
+
+
+QUARTER = Fraction(1, 4)
+
+
+@pytest.mark.parametrize("even", [False, True])
+@pytest.mark.parametrize("far", [False, True])
+@pytest.mark.parametrize("polynomial", [(0, 0, 0), (1, 0, 0), (-QUARTER, 0, 0), (0, 0, 1)])
+@pytest.mark.parametrize(
+    "breaks",
+    [
+        [(4, 0, QUARTER)],
+        [(-4, 0, QUARTER)],
+        [(0, 0, 1)],
+        [(-4, 1, -1)],
+        [(-4, 1, QUARTER)],
+        [(4, 3, -1), (-4, 3, 1)],
+        [(2, 0, 1), (-2, 0, -1)],  # of |x| these would cancel
+        [(1, 0, 1), (0, 0, -1)],
+    ],
+)
+def test_a_piecewise_polynomial_is_no_constant_but_for_a_small_set(
+    even: bool, far: bool, polynomial: tuple[Any, ...], breaks: list[tuple[Any, int, Any]]
+) -> None:
+    terms = _terms(even, far, [Fraction(a) for a in polynomial], [(Fraction(t), k, Fraction(a)) for t, k, a in breaks])
+    sigma = hermite.activation(" + ".join([*terms, "4"]))
+    assert hermite.variance(sigma) > 1e-9 * hermite.second_moment(sigma)
 
 
 # --- the edges ----------------------------------------------------------------------------------------------------
