@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def main(argv: Sequence[str] | None = None, *, claims: Mapping[str, Claim] = CLA
             return _write(_LISTINGS[options.format](list(claims.values())), options.output)
         return _verify(options, _chosen(options.label, claims))
     except (LookupError, MissingDependencyError, ValueError, OSError) as error:
-        print(f"{parser.prog} {options.command}: {_line(str(error.args[0] if error.args else error))}", file=sys.stderr)
+        print(f"{parser.prog} {options.command}: {_line(str(error))}", file=sys.stderr)
         return 2
 
 
@@ -91,8 +92,8 @@ def _row(claim: Claim) -> tuple[str, ...]:
 def _text(claims: Sequence[Claim]) -> str:
     blocks = []
     for label, function, status, source, statement, erratum in map(_row, claims):
-        lines = [f"{label}: {function}, {status}", f"  {statement}", f"  {source}"]
-        blocks.append("\n".join([*lines, f"  {erratum}"] if erratum else lines))
+        wrapped = textwrap.wrap(erratum, 100, initial_indent="  ", subsequent_indent="  ")
+        blocks.append("\n".join([f"{label}: {function}, {status}", f"  {statement}", f"  {source}", *wrapped]))
     return "\n\n".join(blocks) + "\n"
 
 

@@ -102,8 +102,10 @@ def _networks() -> SearchStrategy[tuple[Any, ...]]:
 
     from bounds.strategies import correlation_matrices, layers
 
-    repeated = st.tuples(layers(), correlation_matrices(), st.integers(0, 12))
-    return st.one_of(repeated, st.tuples(st.lists(layers(), max_size=6), correlation_matrices()))
+    # one input, or no layer, would be a quarter of the draws, and trivial
+    matrices = correlation_matrices(min_n=2)
+    repeated = st.tuples(layers(), matrices, st.integers(1, 12))
+    return st.one_of(repeated, st.tuples(st.lists(layers(), min_size=1, max_size=6), matrices))
 
 
 _LISTED = (

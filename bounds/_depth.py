@@ -116,14 +116,14 @@ class Run:
         """log det G0, one number."""
         gap, error = float(self.path.isometry_gap[0]), float(self.path.isometry_gap_error[0])
         if math.isinf(gap):
-            return _one(-math.inf, -math.inf, -math.inf if error == 0 else math.inf)
+            return _one(-math.inf, -math.inf, -math.inf if error == 0 else 0.0)
         return _one(0.0 - self.n * gap, 0.0 - self.n * (gap + error), 0.0 - self.n * max(gap - error, 0.0))
 
     @cached_property
     def spectrum(self) -> tuple[Bracket, Bracket]:
         """mu_0 = 1 - lambda_0 and lambda_0, the smallest eigenvalue of G0: one number each."""
-        if self.n <= 2:
-            mu, error = float(self.path.max_correlation[0]), 0.0
+        if self.n <= 2 or self.path.status[0] == "singular":
+            mu, error = float(self.path.max_correlation[0]) if self.n <= 2 else 1.0, 0.0
         else:
             eigenvalues = np.linalg.eigvalsh(self.C - np.eye(self.n))  # of the difference: mu may be 1e-9
             mu, error = max(-float(eigenvalues[0]), 0.0), self.n * EPS * float(np.abs(eigenvalues).max())

@@ -49,7 +49,7 @@ def verdicts(certificate: Certificate) -> str:
     counts = {v.name: certificate.verdicts.count(v) for v in Verdict if v in certificate.verdicts}
     said = ", ".join(f"{name} at {n} layers" for name, n in counts.items())
     threshold = certificate.threshold_layer
-    claimed = "" if threshold is None else f", printed threshold: layer {threshold}"
+    claimed = f", threshold: layer {threshold}" if threshold else ", no threshold"
     informative = certificate.first_informative_layer
     return f"{said}, smallest slack {np.min(certificate.slack):.3g}{claimed}, informative from layer {informative}"
 
@@ -61,8 +61,8 @@ def report(layer: Layer, t: Trajectory, printed: Certificate, sharper: Certifica
     print("  gap   " + "".join(f"{t.isometry_gap[i]:10.2e}" for i in SHOWN))
     measured = float(t.isometry_gap[-1] / t.isometry_gap[-2])
     print(f"  gap ratio of the last two layers {measured:.8f}, (2-beta)^2 = {r * r:.8f}, 1/beta = {1 / beta:.8f}")
-    print(f"  Theorem 5.1  (4n/det G0): {verdicts(printed)}")
-    print(f"  Theorem 5.1+ (all layers): {verdicts(sharper)}")
+    print(f"  Theorem 5.1 as printed   : {verdicts(printed)}")
+    print(f"  Theorem 5.1+             : {verdicts(sharper)}")
     slack = [f"{float(c.slack[i]):10.3g}" for c in (printed, sharper) for i in SHOWN]
     print("  log slack of 5.1 ", "".join(slack[: len(SHOWN)]))
     print("  log slack of 5.1+", "".join(slack[len(SHOWN) :]), "\n")
@@ -104,7 +104,7 @@ def singular(pixels: np.ndarray) -> None:
     start = gap_decay(layer, G0, 20)
     print(f"64 digits: centred Gram of rank {rank}, gap {t.isometry_gap[0]}; Theorem 5.1 from layer 0:", end=" ")
     print(f"{start.verdict.name} ({', '.join(start.false_hypotheses)} is false)")
-    again = gap_decay(layer, t.gram, 400)
+    again = gap_decay(layer, t.gram, 600)
     print(f"  restarted from layer 1, log det {-64 * float(t.isometry_gap[1]):.2f}: {verdicts(again)}\n")
 
 

@@ -19,19 +19,24 @@ from functools import lru_cache
 import numpy as np
 
 from ._activation import Activation
+from ._closed import closed_weights
 from ._interpreter import evaluate_scaled
-from ._numeric import Scaled, gauss_legendre, scaled_coefficients, varying
+from ._numeric import Scaled, gauss_legendre, rule, scaled_coefficients, varying
 from ._panels import BULK, panels
-from ._recurrence import Array
+from ._recurrence import Array, hermite_sequence
+from ._tree import Node
 from .errors import PrecisionError
 
 _SHORT = 64  # terms summed directly
 _NEAR = 0.25  # where they suffice whatever the series
 _DEGREES = (64, 256, 2000)
-_SIZES = (32, 48, 72, 108, 162, 243, 360)
+_SIZES = (32, 64, 128, 256)  # doubled: the points of one size are among those of the next
 _NEGLIGIBLE = 2e-17
 _ACCEPTED = 2e-15
 _MAX_CUTS = 80
+_EPS = 2.0**-52
+_CAREFUL = 24  # coefficients that decide small correlations
+_SMALL = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,12 +59,16 @@ class Parts:
 
 @dataclass(frozen=True, eq=False)
 class ReducedDual:
-    """f on [-1, 1]: the Hermite series on |rho| <= reach, beyond it the interpolant in s, if the series needs one."""
+    """f on [-1, 1]: the Hermite series on |rho| <= reach, beyond it the interpolant in s, if the series needs one.
+
+    parity: 1 for even sigma, -1 for odd sigma - c_0, else 0.
+    """
 
     name: str
     series: Parts
     reach: float
     beyond: Parts | None
+    parity: int
     method: str
 
     def __call__(self, rho: Array) -> Array:
@@ -72,6 +81,8 @@ class ReducedDual:
             value[inside] = self.series(rho[inside])
             value[~inside] = self.beyond(rho[~inside])
         value = np.clip(value, -1.0, 1.0)
+        if self.parity:  # f(-1) = +-1 exactly: coincident inputs stay so, and antipodal ones if sigma - c_0 is odd
+            value = np.where(rho == -1.0, float(self.parity), value)
         return np.where(rho == 1.0, 1.0, value)
 
 
@@ -108,13 +119,18 @@ def reduced_dual(sigma: Activation) -> ReducedDual:
     Raises ConstantActivationError, NotSquareIntegrableError, PrecisionError.
     """
     low = varying(sigma)
+    closed = closed_weights(sigma.expr)
+    if closed is not None:
+        return _converged(sigma, low, closed)
     for degree in _DEGREES:
         weights = _weights(sigma, low, degree)
         tail = max(1.0 - float(np.sum(weights)), 0.0)
         if tail <= 4e-16 and float(np.sum(weights[-8:])) <= _NEGLIGIBLE:
-            break
-    else:
-        return _interpolated(sigma, low, weights, tail)
+            return _converged(sigma, low, weights)
+    return _interpolated(sigma, low, weights, tail)
+
+
+def _converged(sigma: Activation, low: Scaled, weights: Array) -> ReducedDual:
     last = int(np.flatnonzero(np.cumsum(weights[::-1])[::-1] > 1e-18)[-1])
     weights = weights[: last + 1] / np.sum(weights[: last + 1])
     return _summed(sigma, weights) if last <= _SHORT else _interpolated(sigma, low, weights, 0.0)
@@ -124,12 +140,49 @@ def _weights(sigma: Activation, low: Scaled, degree: int) -> Array:
     """w_0 = 0, w_1, ..., with coefficients at rounding level set to 0: parity is exact."""
     sizes = np.empty(degree + 1)
     c = scaled_coefficients(sigma, degree, sizes)
-    c[np.abs(c) <= 8 * np.finfo(float).eps * sizes] = 0.0
+    error = 8 * _EPS * sizes
+    first, error[:_CAREFUL] = _careful(sigma)
+    c[:_CAREFUL] = first
+    c[np.abs(c) <= error] = 0.0
     c[0] = 0.0
     even, odd = _parity(sigma, low)
     c[1::2] *= not even
     c[2::2] *= not odd
+    _check_small(sigma, c[:_CAREFUL], error[:_CAREFUL])
     return np.asarray(c * c / low.variance)
+
+
+def _careful(sigma: Activation) -> tuple[Array, Array]:
+    """The first coefficients by exact summation, and their rounding: a random walk over the nodes."""
+    nodes = rule(sigma, 64)
+    data = nodes.weights * nodes.f * nodes.ground
+    values, errors = np.empty(_CAREFUL), np.empty(_CAREFUL)
+    for k, (he, _, power) in enumerate(hermite_sequence(nodes.x, _CAREFUL - 1)):
+        terms = data * he * np.exp2(power)
+        values[k], errors[k] = math.fsum(terms), 4 * _EPS * float(np.linalg.norm(terms))
+    return values, errors
+
+
+def _check_small(sigma: Activation, c: Array, error: Array) -> None:
+    """Whether f is known to 1e-12 relative on small correlations, from the errors of the coefficients."""
+    k = np.arange(len(c))
+    for rho in (1e-9, 1e-4, 1e-2, 0.1, 0.25):
+        size = float(np.sum(c * c * rho**k))
+        relative = float(np.sum(2 * np.abs(c) * error * rho**k)) / size if size > 0 else math.inf
+        hidden = float(np.sum(np.where(c == 0, error**2, 0.0)[2:] * rho ** k[2:])) / size if size > 0 else math.inf
+        if not relative + hidden * (not _is_polynomial(sigma.expr)) <= _SMALL:
+            raise PrecisionError(
+                f"the dual of {sigma.name} is known to {relative + hidden:.0e} relative at rho = {rho:g}: its first "
+                "Hermite coefficients are too small for float64"
+            )
+
+
+def _is_polynomial(node: Node) -> bool:
+    """Then a coefficient at rounding level is 0."""
+    if node.op == "pow" and (node.number.denominator != 1 or node.number < 0):
+        return False
+    known = node.constant or node.op in ("x", "add", "mul", "pow", "He")
+    return known and all(_is_polynomial(a) for a in node.args)
 
 
 def _parity(sigma: Activation, low: Scaled) -> tuple[bool, bool]:
@@ -148,7 +201,13 @@ def _first(weights: Array, parity: int) -> int:
 
 
 def _summed(sigma: Activation, weights: Array) -> ReducedDual:
-    return ReducedDual(sigma.name, _powers(weights), 1.0, None, "hermite series")
+    return ReducedDual(sigma.name, _powers(weights), 1.0, None, _sign_of(weights), "hermite series")
+
+
+def _sign_of(weights: Array) -> int:
+    """1 if only even powers are present, -1 if only odd ones, else 0."""
+    odd, even = bool(np.any(weights[1::2])), bool(np.any(weights[2::2]))
+    return 0 if odd and even else -1 if odd else 1
 
 
 def _powers(weights: Array) -> Parts:
@@ -184,7 +243,7 @@ def _interpolated(sigma: Activation, low: Scaled, weights: Array, tail: float) -
     beyond = Parts(powers[0], odd, powers[1], even, in_powers=False)
     # relative accuracy towards 0, however small f'(0) is, needs the series; 4^-64 is below everything
     near = _powers(weights[: _SHORT + 1])
-    result = ReducedDual(sigma.name, near, _NEAR, beyond, "hermite series and interpolation")
+    result = ReducedDual(sigma.name, near, _NEAR, beyond, _sign_of(weights), "hermite series and interpolation")
     _check(result, source)
     return result
 
@@ -202,15 +261,16 @@ def _chebyshev(values: Array) -> Array:
 
 
 def _trimmed(c: Array) -> Array:
-    live = np.flatnonzero(np.abs(c) > 1e-17)
-    return c[: int(live[-1]) + 1] if len(live) else c[:1]
+    """Without the last terms, as long as they add up to nothing."""
+    rest = np.cumsum(np.abs(c[::-1]))[::-1]
+    return c[: max(1, int(np.sum(rest > 1e-16)))]
 
 
 def _check(result: ReducedDual, source: _Source) -> None:
     """Between the points the interpolant must meet the source again."""
-    for r in (0.31, 0.83, 0.9871, 0.99937):
+    for r in (0.31, 0.83, 0.9871, 0.99937, 0.9999913):
         got = result(np.array([r, -r]))
-        want = source.pair(r)
+        want = source.pair(math.sqrt(1 - r))
         miss = float(np.abs(got - want).max())
         if not miss <= 5 * _ACCEPTED:
             raise PrecisionError(f"the dual of {source.sigma.name} is off by {miss:.0e} at |rho| = {r}")
@@ -229,28 +289,30 @@ class _Source:
     def parts(self, s: float, powers: tuple[int, int]) -> tuple[float, float]:
         """O/rho^j and E/rho^k at rho = 1 - s^2."""
         rho = 1 - s * s
-        if self.tail * rho ** len(self.weights) <= _NEGLIGIBLE:
+        if self.short(rho):
             return self.series(rho, powers[0]), self.series(rho, powers[1])
-        plus, minus = self.pair(rho)
+        plus, minus = self.pair(s)
         odd, even = 0.5 * (plus - minus) / rho ** powers[0], 0.5 * (plus + minus) / rho ** powers[1]
         # a part that vanishes by parity must not come back as rounding of the double integral
         return odd * bool(np.any(self.weights[1::2])), even * bool(np.any(self.weights[0::2]))
+
+    def short(self, rho: float) -> bool:
+        """Whether the Hermite series has converged at rho."""
+        return self.tail * rho ** len(self.weights) <= _NEGLIGIBLE
 
     def series(self, rho: float, first: int) -> float:
         w = self.weights[first::2]
         return float(np.sum(w * (rho * rho) ** np.arange(len(w))))
 
-    def pair(self, rho: float) -> tuple[float, float]:
-        """f(rho), f(-rho)."""
-        if self.tail * rho ** len(self.weights) <= _NEGLIGIBLE:
+    def pair(self, s: float) -> tuple[float, float]:
+        """f(rho), f(-rho) at rho = 1 - s^2; s itself is the argument, for 1 - rho loses it near rho = 1."""
+        rho = 1 - s * s
+        if self.short(rho):
             odd, even = rho * self.series(rho, 1), self.series(rho, 0)
             return odd + even, even - odd
-        if rho not in self.known:
-            if rho == 1.0:
-                self.known[rho] = (1.0, _at_minus_one(self.sigma, self.low))
-            else:
-                self.known[rho] = _rotated(self.sigma, self.low, rho)
-        return self.known[rho]
+        if s not in self.known:
+            self.known[s] = (1.0, _at_minus_one(self.sigma, self.low)) if s == 0 else _rotated(self.sigma, self.low, s)
+        return self.known[s]
 
 
 # ---- the double integral --------------------------------------------------------------------------------------
@@ -302,8 +364,8 @@ def _distinct(marks: list[float], sigma: Activation) -> Array:
     return np.array([m for i, m in enumerate(inside) if i == 0 or m - inside[i - 1] > 1e-13])
 
 
-def _rotated(sigma: Activation, low: Scaled, rho: float) -> tuple[float, float]:
-    """f(rho) and f(-rho) for 0 < rho < 1.
+def _rotated(sigma: Activation, low: Scaled, s: float) -> tuple[float, float]:
+    """f(rho) and f(-rho) for rho = 1 - s^2 in (0, 1).
 
     With X = U cos + V sin and Y = U cos - V sin (angle arccos(rho)/2) the pair (X, Y) has correlation rho, (X, -Y) has
     -rho; a kink a of sigma lies at u = (a -+ v sin)/cos, and two kinks meet at v = (a - b)/(2 sin). A joint density
@@ -311,8 +373,7 @@ def _rotated(sigma: Activation, low: Scaled, rho: float) -> tuple[float, float]:
     """
     if abs(low.log_scale) > 300:
         raise PrecisionError(f"the dual of {sigma.name} near |rho| = 1 needs values beyond float64")
-    sine, cosine = math.sqrt(0.5 * (1 - rho)), math.sqrt(0.5 * (1 + rho))
-    angle = (sine, cosine)
+    angle = (s * math.sqrt(0.5), math.sqrt(1 - 0.5 * s * s))  # sine and cosine of half of arccos(1 - s^2)
     plus, minus = (_integral(sigma, low, angle, mirrored=m) for m in (False, True))
     return plus / low.variance, minus / low.variance
 

@@ -20,15 +20,17 @@ def hermite_sequence(x: Array, degree: int) -> Iterator[tuple[Array, Array, Arra
     """(He_k, He_{k-1}, p) for k = 0..degree, both times 2**p."""
     before, now, power = np.zeros_like(x), np.where(np.isnan(x), np.nan, 1.0), np.zeros(x.shape)
     infinite = np.isinf(x)
-    endless = bool(np.any(infinite))
+    # after a step a value may have grown by |x|; whatever passes the limit is brought back to about 1
+    limit = np.where(np.abs(x) > 2.0**_STEP, 1.0, 2.0**_STEP)
     yield now, before, power
     for k in range(degree):
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             before, now = now, (x * now - np.sqrt(k) * before) / np.sqrt(k + 1)
-            large = np.maximum(np.abs(now), np.abs(before)) > 2.0**_STEP
-        if endless:  # the leading power decides; inf - inf would say nan
-            now, large = np.where(infinite, np.inf * np.sign(x) ** (k + 1), now), large & ~infinite
-        if np.any(large):  # keep the pair in range, with a common power
-            shrink = np.where(large, 2.0**-_STEP, 1.0)
-            before, now, power = before * shrink, now * shrink, power + _STEP * large
+            size = np.maximum(np.abs(now), np.abs(before))
+            large = (size > limit) & ~infinite
+        if np.any(infinite):  # the leading power decides; inf - inf would say nan
+            now = np.where(infinite, x if k % 2 == 0 else np.inf, now)
+        if np.any(large):
+            shift = np.where(large, np.frexp(np.where(large, size, 1.0))[1], 0)
+            before, now, power = np.ldexp(before, -shift), np.ldexp(now, -shift), power + shift
         yield now, before, power

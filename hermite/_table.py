@@ -271,9 +271,9 @@ def beta_table(
     fewer where the error supports fewer. Rows: name (with parameters that are not the defaults), gain, c_0, c_1,
     variance, r, beta, error (absolute, of r and of beta), method; for every sigma all gains.
 
-    c_0 and c_1 are known to error * sqrt(E sigma^2), the variance to error * E sigma^2, with error from `moments`; r is
-    2 - beta, so that it shares beta's error: a sigma with a large mean loses nothing. Where E sigma^2 leaves float64
-    (exp with gain 20) these three are None and beta is still there.
+    c_0 and c_1 are known to e sqrt(E sigma^2) and the variance to e E sigma^2, with e the error of `moments`; r is
+    2 - beta and shares its error: that of the residual, and one rounding. Where E sigma^2 leaves float64 (exp with
+    gain 20) c_0, c_1 and variance are None, and beta is still there.
     Raises ConstantActivationError for a constant sigma (as with gain 0), and as `activation` and `isometry_strength`.
 
     Source: arXiv:2305.18399, table of isometry strengths (Table 5.1, Table B.1).
@@ -283,7 +283,7 @@ def beta_table(
     name,gain,c_0,c_1,variance,r,beta,error,method
     sin,1,0,0.60653,0.43233,0.85092,1.1491,3.6e-15,gauss-legendre on ... panels
     sin,20,0,0,0.50000,0,2.0000,2.0e-14,gauss-legendre on ... panels
-    exp,1,1.6487,1.6487,4.6708,0.58198,1.4180,9.1e-15,gauss-legendre on 28 panels
+    exp,1,1.6487,1.6487,4.6708,0.58198,1.4180,9.1e-15,gauss-legendre on ... panels
     exp,20,,,,0,2.0000,2.0e-14,"gauss-legendre, ratios only"
     """
     _check_digits(digits)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from bounds._certificate import Certificate, Verdict, certify
 from bounds._matrix import (
+    _determinant,
     _differ,
     _exact_gain_sides,
     _gain_sides,
@@ -30,6 +31,7 @@ from bounds._matrix import (
     normalization_gain,
 )
 from bounds._matrix_strategies import correlation_matrices, psd_matrices
+from meanfield._exact import exact_determinant
 
 HOLDS, FAILS, UNDECIDED, NOT_APPLICABLE = Verdict
 EPS = float(np.finfo(float).eps)
@@ -323,6 +325,21 @@ def test_normalization_gain_at_the_edges_against_mpmath(diagonal: NDArray[np.flo
     assert_gain_within_tolerance(diagonal)
 
 
+@given(st.lists(st.fractions(F(1, 1000), 1000, max_denominator=10**6), min_size=2, max_size=6))
+def test_the_exact_gain_proves_its_digits(diagonal: list[Fraction]) -> None:
+    left, right, bar = (F(side) for side in _exact_gain_sides(diagonal)[:3])  # type: ignore[arg-type]
+    with mpmath.workdps(120):
+        squares = [mpmath.mpf(q.numerator) / q.denominator for q in diagonal]
+        # AM/GM of the lengths: the slack by another formula
+        mean = mpmath.fsum(map(mpmath.sqrt, squares)) / len(squares)
+        slack = 2 * mpmath.log(mean) - mpmath.fsum(map(mpmath.log, squares)) / len(squares)
+        shown = right - left
+        error = abs(mpmath.mpf(shown.numerator) / shown.denominator - slack)
+        assert error <= mpmath.mpf(bar.numerator) / bar.denominator + mpmath.mpf("1e-115")
+    assert bar <= shown / 10**17
+    assert (shown > 0) == (len(set(diagonal)) > 1)
+
+
 @given(psd_matrices(max_n=5, zero_diagonal=False))
 def test_isometry_properties_against_leibniz(M: NDArray[np.float64]) -> None:
     """The exact route shows I^n = det(M) (n / tr M)^n."""
@@ -507,6 +524,9 @@ def test_singular_beyond_the_size_of_automatic_elimination(n: int) -> None:
     G = X @ X.T
     np.fill_diagonal(G, 1.0)
     assert determinant_sandwich(G).verdicts == (NOT_APPLICABLE, HOLDS)
+    det, complement, error = _determinant(G)
+    assert (det, complement) == (0.0, 1.0)
+    assert 0 < abs(exact_determinant(G)) <= error < 1e-15
     certificate = isometry_properties(G)
     assert certificate.verdicts == (UNDECIDED, HOLDS, HOLDS, HOLDS, UNDECIDED)
     assert normalization_gain(G * 4.0).holds

@@ -16,7 +16,7 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from bounds._matrix_strategies import batches, correlation_matrices, psd_matrices
+from bounds._matrix_strategies import _limited, _parallel, batches, correlation_matrices, psd_matrices
 
 Floats = NDArray[np.float64]
 EPS = float(np.finfo(float).eps)
@@ -117,6 +117,19 @@ def test_the_largest_correlation_is_bounded(data: st.DataObject, bound: float) -
     assert largest_correlation(G) <= bound
     assert np.all(np.diagonal(G) == 1.0)
     assert smallest_eigenvalue(G) >= -2 * len(G) * EPS
+
+
+def test_limiting_never_exceeds_by_an_ulp() -> None:
+    pairs = [(0.1 + k / 997, 0.01 + k / 1009) for k in range(700)]
+    assert any(x * (bound / x) > bound for x, bound in pairs)  # else this tests nothing
+    for x, bound in pairs:
+        assert largest_correlation(_limited(np.array([[1.0, x], [x, 1.0]]), bound)) <= bound
+
+
+def test_parallel_rows_that_cancel_leave_no_zero_row() -> None:
+    answers = iter([True, 0, 0, 1.0, 0.1])
+    change = _parallel(lambda strategy, label=None: next(answers), 2)  # type: ignore[arg-type, misc]
+    assert change(np.array([[-0.1, 0.0], [1.0, 0.0]])).tolist() == [[-0.1, 0.0], [-0.1, 0.0]]
 
 
 # --- the spread ---------------------------------------------------------------------------------------------

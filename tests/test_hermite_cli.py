@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from fractions import Fraction
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -261,7 +262,7 @@ def test_version(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
         assert name == "isogram"
         return "1.2.3"
 
-    monkeypatch.setattr(cli.metadata, "version", version)
+    monkeypatch.setattr(metadata, "version", version)
     with pytest.raises(SystemExit) as leaving:
         cli.main(["--version"])
     assert (leaving.value.code, capsys.readouterr().out) == (0, "isogram 1.2.3\n")
@@ -271,9 +272,9 @@ def test_version_of_a_checkout_that_is_not_installed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def version(name: str) -> str:
-        raise cli.metadata.PackageNotFoundError(name)
+        raise metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(cli.metadata, "version", version)
+    monkeypatch.setattr(metadata, "version", version)
     with pytest.raises(SystemExit):
         cli.main(["--version"])
     assert capsys.readouterr().out == "isogram (not installed)\n"

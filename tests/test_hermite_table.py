@@ -142,7 +142,8 @@ def fraction(value: Any) -> Fraction:
     if isinstance(value, (int, Fraction)):
         return Fraction(value)
     sign, mantissa, exponent, _ = mp.mpf(value)._mpf_
-    return (-1) ** sign * Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+    size: Fraction = Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+    return -size if sign else size
 
 
 def check_row(table: Table, i: int, exact: dict[str, Fraction]) -> None:
@@ -397,7 +398,12 @@ def test_gains_and_activations_in_sympy() -> None:
 
 
 def test_activations_of_every_kind() -> None:
-    listed = ["relu", hermite.activation("x**3", name="cubic"), np.tanh, hermite.activation("elu", alpha=0.5)]
+    listed: list[Any] = [
+        "relu",
+        hermite.activation("x**3", name="cubic"),
+        np.tanh,
+        hermite.activation("elu", alpha=0.5),
+    ]
     assert column(beta_table(iter(listed)), "name") == ["relu", "cubic", "tanh", "elu(x, alpha=1/2)"]
     assert column(beta_table(np.tanh), "beta") == pytest.approx(column(beta_table("tanh"), "beta"), abs=3e-15)
     assert beta_table([]).rows == ()
@@ -474,7 +480,7 @@ def test_what_is_no_activation_is_refused() -> None:
     with pytest.raises(ValueError, match="spec must be"):
         beta_table(3)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
-        beta_table("relu", [1])  # type: ignore[misc]
+        beta_table("relu", [1])  # type: ignore[call-arg]
 
 
 # --- the record and its formats -----------------------------------------------------------------------------------

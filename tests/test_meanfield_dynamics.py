@@ -172,6 +172,7 @@ def _starts() -> Iterator[tuple[str, Floats]]:
         yield f"{rows} inputs, two {apart} apart", correlation(gram(X))
     yield "equicorrelated", equicorrelated(4, 0.97)
     yield "negative", equicorrelated(3, -0.49)
+    yield "weak", equicorrelated(3, 0.2)
 
 
 STARTS = dict(_starts())

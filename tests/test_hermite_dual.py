@@ -1,0 +1,307 @@
+"""The reduced dual f(rho) = (dual(rho) - c_0^2)/variance: reference values, closed forms, and what is known of every f.
+
+Promised: absolute error 1e-14, relative accuracy towards rho = 0, and PrecisionError where that is not reached.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hermite
+from hermite._dual import reduced_dual
+from hermite.errors import ConstantActivationError, NotSquareIntegrableError, PrecisionError
+
+DATA: dict[str, Any] = json.loads((Path(__file__).parent / "reference" / "activations.json").read_text())["activations"]
+SPECS = {
+    "he2": "hermite_polynomial",
+    "he3": "He(3, x)",
+    "leaky_relu_0.01": "leaky_relu",
+    "rect": "(1 if x > -0.2 else 0) if x < 0.5 else 0",
+    "hardshrink_0.5": "hardshrink",
+    "hard_tanh": "hardtanh",
+    "hard_sigmoid": "hardsigmoid",
+    "softshrink_0.5": "softshrink",
+    "relu_shift_1": "relu(x - 1)",
+    "elu_1": "elu",
+    "celu_2": "celu(x, alpha=2)",
+    "sqrt_abs": "sqrt(abs(x))",
+}
+# sqrt|x| has a singular point, the two jumps of rect are close together: neither is served to 1e-14 today.
+# An evaluator that learns one of them has to be taken off this list.
+REFUSED = {"sqrt_abs", "rect"}
+SERVED = [name for name in DATA if name not in REFUSED]
+
+
+def at(spec: str, rho: Any) -> Any:
+    return reduced_dual(hermite.activation(spec))(np.asarray(rho, dtype=np.float64))
+
+
+def spec_of(name: str) -> str:
+    return SPECS.get(name, name)
+
+
+# ---- reference values -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_reference_values(name: str) -> None:
+    with mp.workdps(40):
+        entry = DATA[name]
+        square, second = mp.mpf(entry["c"][0]) ** 2, mp.mpf(entry["sum_ck2"])
+        for text, value in entry["dual"].items():
+            f = (mp.mpf(value) - square) / (second - square)
+            top = (mp.mpf(entry["dual"][text.lstrip("-")]) - square) / (second - square)
+            rho = abs(mp.mpf(text))
+            # the value belongs to the decimal, the answer to its float; f is convex on [0, 1] and
+            # |f'(-rho)| <= f'(rho), so its slope is at most that of the chord from rho to 1
+            slope = (1 - top) / (1 - rho) if rho < 1 else 0
+            moved = abs(mp.mpf(float(text)) - mp.mpf(text)) * slope
+            found = mp.mpf(float(at(spec_of(name), float(text))))
+            assert abs(found - f) <= mp.mpf("1e-14") + moved, (text, found, f)
+            if rho == 0:
+                assert found == 0
+            elif rho <= mp.mpf("0.1") and f != 0:
+                assert abs(found / f - 1) <= mp.mpf("1e-12"), (text, found, f)
+
+
+@pytest.mark.parametrize("name", ["sqrt_abs", pytest.param("rect", marks=pytest.mark.slow)])
+def test_what_is_not_served_is_refused(name: str) -> None:
+    assert name in REFUSED
+    with pytest.raises(PrecisionError, match="the dual of"):
+        reduced_dual(hermite.activation(spec_of(name)))
+
+
+@pytest.mark.parametrize(
+    ("spec", "error"),
+    [
+        ("3", ConstantActivationError),
+        ("x - x + 2", ConstantActivationError),
+        ("1/x", NotSquareIntegrableError),
+        ("exp(x**2/4)", NotSquareIntegrableError),
+    ],
+)
+def test_what_has_no_dual(spec: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        reduced_dual(hermite.activation(spec))
+
+
+# ---- closed forms ---------------------------------------------------------------------------------------------
+
+
+def arc_cosine(rho: Any) -> Any:
+    """2 pi E relu(X) relu(Y), without the cancellation of acos near 1."""
+    theta = 2 * mp.asin(mp.sqrt((1 - rho) / 2))
+    return mp.sin(theta) + (mp.pi - theta) * mp.cos(theta)
+
+
+def arc_cosine_2(rho: Any) -> Any:
+    """2 pi E relu(X)^2 relu(Y)^2."""
+    theta = 2 * mp.asin(mp.sqrt((1 - rho) / 2))
+    return 3 * mp.sin(theta) * mp.cos(theta) + (mp.pi - theta) * (1 + 2 * mp.cos(theta) ** 2)
+
+
+def leaky(a: Any) -> Callable[[Any], Any]:
+    return lambda rho: (1 - a) ** 2 * arc_cosine(rho) / (2 * mp.pi) + a * rho
+
+
+def gelu(rho: Any) -> Any:
+    delta = 4 - rho**2
+    root = 2 * mp.pi * mp.sqrt(delta)
+    return rho / 4 + rho / (2 * mp.pi) * mp.asin(rho / 2) + (1 + rho**2) / root - rho**2 / root
+
+
+def erf(a: Any) -> Callable[[Any], Any]:
+    return lambda rho: mp.asin(2 * a**2 * rho / (1 + 2 * a**2))
+
+
+CLOSED: dict[str, Callable[[Any], Any]] = {
+    # the dual, up to a factor and a constant: f is made of it as (g(rho) - g(0))/(g(1) - g(0))
+    "relu": arc_cosine,
+    "relu(3*x)": arc_cosine,
+    "relu(x)**2": arc_cosine_2,
+    "leaky_relu": leaky(mp.mpf(1) / 100),
+    "prelu": leaky(mp.mpf(1) / 4),
+    "elu(x, alpha=0)": arc_cosine,
+    "abs": lambda rho: mp.sqrt(1 - rho**2) + rho * mp.asin(rho),
+    "step": mp.asin,
+    "sign": mp.asin,
+    "5 - 2*sign(x)": mp.asin,
+    "erf": erf(mp.mpf(1)),
+    "erf(x/10)": erf(mp.mpf(1) / 10),
+    "erf(10*x)": erf(mp.mpf(10)),
+    "Phi(x)": erf(1 / mp.sqrt(2)),
+    "exp": lambda rho: mp.expm1(rho),
+    "exp(3*x)": lambda rho: mp.expm1(9 * rho),
+    "exp(-x/100)": lambda rho: mp.expm1(rho / 10000),
+    "sin": mp.sinh,
+    "sin(5*x)": lambda rho: mp.sinh(25 * rho),
+    "cos": mp.cosh,
+    "cos(x/100)": lambda rho: 2 * mp.sinh(rho / 20000) ** 2,
+    "gaussian": lambda rho: 1 / mp.sqrt(9 - 4 * rho**2),
+    "gelu": gelu,
+    "square": lambda rho: rho**2,
+    "x**4": lambda rho: 72 * rho**2 + 24 * rho**4,
+    "cube": lambda rho: 9 * rho + 6 * rho**3,
+    "He(5, x)": lambda rho: rho**5,
+    "He(40, x)": lambda rho: rho**40,
+    "1000 + 3*x": lambda rho: rho,
+    "x + 1e-4*x**2": lambda rho: rho + 2 * mp.mpf("1e-8") * rho**2,
+    "x**2 + 1e-4*x": lambda rho: mp.mpf("1e-8") * rho + 2 * rho**2,
+}
+# w_1 is 7e-10 for sin(5*x), and an error of 1e-16 in c_1 = 2e-5 is 1e-11 of it
+RELATIVE = {"sin(5*x)": "1e-10"}
+CORRELATIONS = [
+    *(s * v for s in (1.0, -1.0) for v in (1e-300, 1e-100, 1e-16, 1e-8, 3e-4, 0.01, 0.1, 0.2499, 0.2501)),
+    *(s * v for s in (1.0, -1.0) for v in (0.3, 0.5, 0.7, 0.83, 0.9, 0.95, 0.987, 0.999, 0.99999, 1 - 1e-8)),
+    *(s * v for s in (1.0, -1.0) for v in (1 - 1e-12, 1 - 2.0**-53, 1.0)),
+    0.0,
+]
+
+
+@pytest.mark.parametrize("spec", CLOSED)
+def test_closed_forms(spec: str) -> None:
+    """Absolute 1e-14 everywhere, relative 1e-12 for |rho| <= 1/10."""
+    # the differences with g(0) cancel down to rho = 1e-300: decimals are cheap, so take them
+    found = at(spec, CORRELATIONS)
+    g = CLOSED[spec]
+    with mp.workdps(700):
+        one, zero = g(mp.mpf(1)), g(mp.mpf(0))
+        for rho, value in zip(CORRELATIONS, found.tolist(), strict=True):
+            f = (g(mp.mpf(rho)) - zero) / (one - zero)
+            error = abs(mp.mpf(value) - f)
+            assert error <= mp.mpf("1e-14"), (rho, value, f)
+            if 0 < abs(rho) <= 0.1 and abs(f) > mp.mpf("1e-290"):
+                assert error <= mp.mpf(RELATIVE.get(spec, "1e-12")) * abs(f), (rho, value, f)
+
+
+def test_exponential_whose_moments_leave_float64() -> None:
+    """exp(20 x): E sigma^2 = exp(800), yet f(rho) = expm1(400 rho)/expm1(400)."""
+    rho = np.array([-1.0, -0.5, 0.001, 0.5, 0.9, 0.99, 1.0])
+    with mp.workdps(40):
+        wanted = [float(mp.expm1(400 * mp.mpf(r)) / mp.expm1(400)) for r in rho.tolist()]
+    try:
+        found = at("exp(20*x)", rho)
+    except PrecisionError:
+        return  # the promise leaves this door open; a wrong number it does not
+    assert found == pytest.approx(wanted, rel=1e-12, abs=1e-14)
+
+
+# ---- independent quadrature -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spec", ["mish", "logsigmoid", "silu", "sin(2*x + 1)", "exp(x/2 - x**2/8)", "x*cos(x) + 1"])
+@pytest.mark.parametrize("rho", [-0.9, -0.35, 0.05, 0.6, 0.97])
+def test_double_gauss_hermite(spec: str, rho: float) -> None:
+    """E sigma(X) sigma(Y) on a product of Gauss-Hermite rules with Y = rho X + sqrt(1 - rho^2) Z."""
+    sigma = hermite.activation(spec)
+    x, w = np.polynomial.hermite_e.hermegauss(150)
+    w = w / w.sum()
+    y = rho * x[:, None] + math.sqrt(1 - rho * rho) * x[None, :]
+    centred = sigma(x) - w @ sigma(x)
+    values = (sigma(y) - w @ sigma(x)) @ w
+    # the rule has converged to 1e-13 for these; its weights carry about as much
+    assert float(at(spec, rho)) == pytest.approx(float(w @ (centred * values) / (w @ centred**2)), abs=3e-13)
+
+
+@pytest.mark.parametrize("sigma", hermite.catalogue(), ids=lambda s: s.name)
+def test_mehler_series(sigma: hermite.Activation) -> None:
+    """f(rho) = sum of w_k rho^k: 0.9^400 is 5e-19, so 400 coefficients are enough up to there."""
+    c = hermite.coefficients(sigma, 400)
+    weights = c[1:] ** 2 / hermite.variance(sigma)
+    rho = np.array([-0.9, -0.6, -0.25, -0.1, -1e-3, 1e-6, 0.02, 0.2499, 0.2501, 0.5, 0.75, 0.9])
+    wanted = np.sum(weights * rho[:, None] ** np.arange(1, 401), axis=1)
+    assert np.abs(reduced_dual(sigma)(rho) - wanted).max() <= 1e-14
+
+
+# ---- what holds for every f -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sigma", hermite.catalogue(), ids=lambda s: s.name)
+def test_every_reduced_dual(sigma: hermite.Activation) -> None:
+    f, r = reduced_dual(sigma), hermite.linearity(sigma)
+    rho = np.concatenate([np.linspace(0, 1, 801), 1 - np.logspace(-15, -3, 60), np.logspace(-12, -3, 60)])
+    rho.sort()
+    up, down = f(rho), f(-rho)
+    assert (f(np.array([0.0, 1.0])) == [0.0, 1.0]).all()  # exactly: the dynamics iterate this map
+    assert max(np.abs(up).max(), np.abs(down).max()) <= 1
+    assert (np.diff(up) >= -1e-14).all()  # increasing on [0, 1]
+    assert (np.abs(down) <= up + 1e-14).all()
+    chord = np.diff(up[::40]) / np.diff(rho[::40])
+    assert (np.diff(chord) >= -1e-11).all()  # convex on [0, 1]: values good to 1e-14 on steps above 1e-3
+    # the lemma behind contraction: r rho <= f(rho) <= r rho + (1 - r) rho^2 on [0, 1]
+    assert (up >= r * rho - 1e-14).all()
+    assert (up <= r * rho + (1 - r) * rho**2 + 1e-14).all()
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_parity_is_exact(name: str) -> None:
+    """Antipodal inputs stay antipodal iff sigma - c_0 is odd, and collapse iff it is even: f(-1) is -1 or 1 exactly.
+
+    -1 repels with factor f'(1) > 1, so an ulp here would be seen after enough layers.
+    """
+    rho = np.array([1e-9, 1e-3, 0.1, 0.3, 0.77, 0.9999, 1.0])
+    up, down = at(spec_of(name), rho), at(spec_of(name), -rho)
+    if DATA[name]["parity"] == "odd" or name in ("step", "sigmoid", "hard_sigmoid"):
+        assert down.tolist() == (-up).tolist()
+    elif DATA[name]["parity"] == "even":
+        assert down.tolist() == up.tolist()
+    else:
+        assert (np.abs(down[-3:]) < up[-3:]).all()
+
+
+@given(
+    st.sampled_from(["relu", "tanh", "gelu", "step"]),
+    st.sampled_from([-3.0, 100.0]),
+    st.sampled_from([0.0, 50.0]),
+    st.floats(-1, 1),
+)
+def test_scale_constant_and_reflection_change_nothing(name: str, scale: float, constant: float, rho: float) -> None:
+    sigma = hermite.activation(name)
+    value = float(reduced_dual(sigma)(np.array(rho)))
+    # a constant 100 times sigma's own size costs two digits of sigma - c_0
+    assert float(reduced_dual(scale * sigma + constant)(np.array(rho))) == pytest.approx(value, abs=4e-14)
+    assert float(reduced_dual(sigma.scaled(-1))(np.array(rho))) == pytest.approx(value, abs=2e-14)
+
+
+@given(st.floats(-1, 1), st.floats(-1, 1))
+def test_sums_by_the_weights(a: float, b: float) -> None:
+    """He_1, He_2, He_3 do not mix: f of a x + b He_2 + He_3 is (a^2 rho + b^2 rho^2 + rho^3)/(a^2 + b^2 + 1)."""
+    parts = [hermite.activation(f"He({k}, x)") for k in (1, 2, 3)]
+    sigma = a * parts[0] + b * parts[1] + parts[2]
+    rho = np.array([-1.0, -0.7, -0.05, 0.2, 0.6, 0.999])
+    wanted = (a**2 * rho + b**2 * rho**2 + rho**3) / (a**2 + b**2 + 1)
+    assert np.abs(reduced_dual(sigma)(rho) - wanted).max() <= 1e-14
+
+
+@pytest.mark.parametrize("spec", ["relu", "tanh", "gelu"])
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3), (0, 4), (1, 1, 5)])
+def test_shapes(spec: str, shape: tuple[int, ...]) -> None:
+    rho = np.linspace(-1, 1, max(int(np.prod(shape)), 1))[: int(np.prod(shape))].reshape(shape)
+    value = at(spec, rho)
+    assert np.shape(value) == shape
+    assert np.asarray(value).dtype == np.dtype(np.float64)
+    assert np.array_equal(np.ravel(value), [float(at(spec, r)) for r in rho.ravel().tolist()])
+
+
+def test_input_is_left_alone_and_nan_stays() -> None:
+    for spec in ("relu", "gelu"):
+        rho = np.array([0.9, -0.9, np.nan, 0.1])
+        value = at(spec, rho)
+        assert np.array_equal(rho, [0.9, -0.9, np.nan, 0.1], equal_nan=True)
+        assert np.isnan(value).tolist() == [False, False, True, False]
+
+
+def test_one_evaluator_for_equal_activations() -> None:
+    first = reduced_dual(hermite.activation("tanh"))
+    assert reduced_dual(pickle.loads(pickle.dumps(hermite.activation("tanh")))) is first
