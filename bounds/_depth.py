@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from bounds._certificate import Hypothesis
 from hermite._activation import Activation
+from hermite._algebra import as_polynomial
 from hermite._moments import Moments
 from hermite._numeric import varying
-from hermite._roots import as_polynomial
 from meanfield._dynamics import Trajectory, trajectory
 from meanfield._gram import check_correlation
 from meanfield._layer import Layer, Layers, as_layers

@@ -119,10 +119,16 @@ class Activation:
             replace(
                 self,
                 expr=expr,
-                name=f"{self.name}({inner})" if simple else str(expr),
+                name=self._called(str(inner)) if simple else str(expr),
                 declared_growth=declared,
             )
         )
+
+    def _called(self, argument: str) -> str:
+        """The name as a call that reads back: parameters that differ from the defaults are written out."""
+        entry = ENTRIES.get(self.name)
+        changed = [(k, v) for k, v in self.items if entry is None or entry.defaults.get(k) != v]
+        return f"{self.name}({', '.join([argument, *(f'{k}={v}' for k, v in changed)])})"
 
     def __repr__(self) -> str:
         return f"Activation({self.name!r})"

@@ -20,10 +20,10 @@ import numpy as np
 
 from ._activation import Activation
 from ._closed import closed_weights
-from ._interpreter import evaluate_scaled
-from ._numeric import Scaled, gauss_legendre, rule, scaled_coefficients, varying
-from ._panels import BULK, panels
+from ._extent import BULK
+from ._numeric import Scaled, rule, scaled_coefficients, varying
 from ._recurrence import Array, hermite_sequence
+from ._rotation import at_minus_one, centred, cuts, rotated
 from ._tree import Node
 from .errors import PrecisionError
 
@@ -189,7 +189,7 @@ def _parity(sigma: Activation, low: Scaled) -> tuple[bool, bool]:
     """Whether sigma is even, and whether sigma - c_0 is odd, to the last digit where the Gaussian has mass."""
     x = np.linspace(0.0, BULK, 1021)[1:]
     weight = np.exp(-x * x / 4)
-    a, b = _centred(sigma, low, x) * weight, _centred(sigma, low, -x) * weight
+    a, b = centred(sigma, low, x) * weight, centred(sigma, low, -x) * weight
     level = 8e-16 * max(float(np.abs(a).max()), float(np.abs(b).max()), abs(low.c0))
     return bool(np.abs(a - b).max() <= level), bool(np.abs(a + b).max() <= level)
 
@@ -215,16 +215,13 @@ def _powers(weights: Array) -> Parts:
     return Parts(odd, np.append(weights[odd::2], 0.0), even, np.append(weights[even::2], 0.0), in_powers=True)
 
 
-# ---- interpolation in s ---------------------------------------------------------------------------------------
-
-
 def _interpolated(sigma: Activation, low: Scaled, weights: Array, tail: float) -> ReducedDual:
     if tail > 0 and any(p.singular_lower or p.singular_upper for p in sigma.pieces):
         raise PrecisionError(
             f"the dual of {sigma.name} is not available to 1e-14: sigma has a singular point and its Hermite series is "
             f"long (tail {tail:.0e} after {len(weights) - 1} terms)"
         )
-    if len(_cuts(sigma)) > _MAX_CUTS:
+    if len(cuts(sigma)) > _MAX_CUTS:
         raise PrecisionError(f"the dual of {sigma.name} is not available to 1e-14: sigma varies on too many scales")
     source = _Source(sigma, low, weights, tail)
     powers = (_first(weights, 1), _first(weights, 0))
@@ -311,106 +308,5 @@ class _Source:
             odd, even = rho * self.series(rho, 1), self.series(rho, 0)
             return odd + even, even - odd
         if s not in self.known:
-            self.known[s] = (1.0, _at_minus_one(self.sigma, self.low)) if s == 0 else _rotated(self.sigma, self.low, s)
+            self.known[s] = (1.0, at_minus_one(self.sigma, self.low)) if s == 0 else rotated(self.sigma, self.low, s)
         return self.known[s]
-
-
-# ---- the double integral --------------------------------------------------------------------------------------
-
-
-def _at_minus_one(sigma: Activation, low: Scaled) -> float:
-    """f(-1) = E (sigma(X) - c_0)(sigma(-X) - c_0)/variance, on the panels of both."""
-    ends = {abs(float(e)) for g in panels(sigma).groups for e in np.append(g.lower, g.upper[-1:]) + g.anchor}
-    edges = np.array(sorted({0.0, *ends}))
-    x, w = _composite(edges[:-1], edges[1:])
-    a, b = (_centred(sigma, low, t) for t in (x, -x))
-    density = np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
-    return float(2 * np.sum(w * a * b * density) / low.variance)
-
-
-def _composite(low: Array, high: Array) -> tuple[Array, Array]:
-    """24 Gauss points on each interval of the last axis, flattened into it."""
-    nodes, weights = gauss_legendre(24)
-    half = 0.5 * (high - low)[..., None]
-    x = 0.5 * (low + high)[..., None] + half * nodes
-    shape = (*low.shape[:-1], -1)
-    return x.reshape(shape), (half * weights).reshape(shape)
-
-
-def _centred(sigma: Activation, low: Scaled, x: Array) -> Array:
-    """(sigma(x) - c_0) exp(-M)."""
-    m, e = evaluate_scaled(sigma.expr, x)
-    with np.errstate(over="ignore"):
-        return np.asarray(m * np.exp(e - low.log_scale) - low.c0)
-
-
-def _kinks(sigma: Activation) -> Array:
-    """Where sigma is not smooth."""
-    return _distinct([*sigma.breakpoints, *panels(sigma).kinks], sigma)
-
-
-def _cuts(sigma: Activation) -> Array:
-    """Kinks, and edges of narrow panels where sigma is steep: 24 points then resolve it between them."""
-    marks = list(_kinks(sigma))
-    for group in panels(sigma).groups:
-        width = group.upper - group.lower
-        narrow = (width < (0.2 if sigma.is_opaque else 0.45)) & (width > 1e-3)
-        marks += [*(group.lower[narrow] + group.anchor), *(group.upper[narrow] + group.anchor)]
-    return _distinct(marks, sigma)
-
-
-def _distinct(marks: list[float], sigma: Activation) -> Array:
-    inside = sorted(float(m) for m in marks if abs(m) < BULK + 2 * abs(panels(sigma).peak))
-    return np.array([m for i, m in enumerate(inside) if i == 0 or m - inside[i - 1] > 1e-13])
-
-
-def _rotated(sigma: Activation, low: Scaled, s: float) -> tuple[float, float]:
-    """f(rho) and f(-rho) for rho = 1 - s^2 in (0, 1).
-
-    With X = U cos + V sin and Y = U cos - V sin (angle arccos(rho)/2) the pair (X, Y) has correlation rho, (X, -Y) has
-    -rho; a kink a of sigma lies at u = (a -+ v sin)/cos, and two kinks meet at v = (a - b)/(2 sin). A joint density
-    on a fixed grid would miss the ridge at rho near 1. Both integrands are even: in v for (X, Y), in u for (X, -Y).
-    """
-    if abs(low.log_scale) > 300:
-        raise PrecisionError(f"the dual of {sigma.name} near |rho| = 1 needs values beyond float64")
-    angle = (s * math.sqrt(0.5), math.sqrt(1 - 0.5 * s * s))  # sine and cosine of half of arccos(1 - s^2)
-    plus, minus = (_integral(sigma, low, angle, mirrored=m) for m in (False, True))
-    return plus / low.variance, minus / low.variance
-
-
-def _integral(sigma: Activation, low: Scaled, angle: tuple[float, float], *, mirrored: bool) -> float:
-    sine, cosine = angle
-    reach = BULK + 2 * abs(panels(sigma).peak)
-    kinks = _kinks(sigma)
-    meet = np.subtract.outer(kinks, -kinks if mirrored else kinks).ravel() / (2 * sine)
-    lowest = -BULK if mirrored else 0.0
-    v_edges = np.unique(np.concatenate([np.arange(lowest, BULK + 0.5), meet[(meet > lowest) & (meet < BULK)]]))
-    v, v_weight = _composite(v_edges[:-1], v_edges[1:])
-    keep = v_weight * np.exp(-v * v / 2) > 1e-19
-    v, v_weight = v[keep], v_weight[keep]
-    # both marginals decay at |x| = reach, so u ends at reach/cos
-    u_low, u_high = 0.0 if mirrored else -reach / cosine, reach / cosine
-    grid = np.linspace(u_low, u_high, max(2, math.ceil(u_high - u_low)))
-    total = 0.0
-    for block in range(0, len(v), 64):
-        part = slice(block, block + 64)
-        total += float(np.sum(v_weight[part] * _inner(sigma, low, angle, grid, v[part], mirrored=mirrored)))
-    return 2 * total / (2 * math.pi)
-
-
-def _inner(
-    sigma: Activation, low: Scaled, angle: tuple[float, float], grid: Array, v: Array, *, mirrored: bool
-) -> Array:
-    """The integral over u for each v, on panels cut at every kink."""
-    sine, cosine = angle
-    first = _cuts(sigma)
-    second = -first if mirrored else first
-    shift = (v * sine)[:, None]
-    marks = np.concatenate([(first - shift) / cosine, (second + shift) / cosine], axis=1)
-    edges = np.concatenate([np.broadcast_to(grid, (len(v), len(grid))), np.clip(marks, grid[0], grid[-1])], axis=1)
-    edges.sort(axis=1)
-    u, weight = _composite(edges[:, :-1], edges[:, 1:])
-    x, y = u * cosine + shift, u * cosine - shift
-    a = _centred(sigma, low, x)
-    b = _centred(sigma, low, -y if mirrored else y)
-    return np.asarray(np.sum(weight * a * b * np.exp(-0.5 * (u * u + (v * v)[:, None])), axis=1))

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from ._algebra import as_polynomial
 from ._interpreter import constant_value
 from ._pieces import Piece
-from ._roots import as_polynomial
 from ._tree import Node
 
 _POLYNOMIAL_Q = 1 / 32  # what a polynomial factor costs in Q

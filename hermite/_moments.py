@@ -30,6 +30,6 @@ class Moments:
 
     @property
     def strength_error(self) -> float:
-        """Error bound of beta: e b + e sqrt(b s) + e^2 s with b = beta - 1, s = second_moment / variance."""
+        """Error bound of beta: 10 e b + e sqrt(b s) + e^2 s + 2^-52, b = beta - 1, s = second_moment/variance."""
         b, s, e = float(self.residual / self.variance), float(self.second_moment / self.variance), self.error
-        return float(10 * e * b + e * (b * s) ** 0.5 + e * e * s)
+        return float(10 * e * b + e * (b * s) ** 0.5 + e * e * s + 2.0**-52)

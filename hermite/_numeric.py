@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from ._activation import Activation, ActivationLike, activation
+from ._extent import MEAN, SQUARE
 from ._interpreter import constant_value
 from ._moments import Moments
-from ._panels import MEAN, SQUARE, panels, weighted
+from ._panels import panels, weighted
 from ._polynomials import check_degree
 from ._recurrence import Array
 from .errors import ConstantActivationError, PrecisionError

@@ -22,20 +22,17 @@ import numpy.typing as npt
 
 from . import _tree as t
 from ._activation import Activation
+from ._extent import SQUARE, Extent, extent_of, features, not_finite
 from ._interpreter import evaluate_scaled
-from ._pieces import Piece, breakpoints
+from ._pieces import Piece
+from ._points import Point
 from ._recurrence import Array
-from ._roots import Point, as_polynomial, rational, zeros
 from ._tree import Node
 from .errors import NotSquareIntegrableError, PrecisionError
 
-SQUARE, MEAN = 0.25, 0.5  # rates of the Gaussian against which sigma is resolved
 ORDER = 25  # samples per panel in the resolution test
-DROP = 40.5  # exp(-40.5) = 2.6e-18: what lies below the maximum of f by this factor is left out
-BULK = 12.75  # exp(-BULK^2/4) = exp(-DROP)
 _NEGLIGIBLE = 1e-18
 _MAX_PANELS = 20000
-_TOO_FAR = 1440.0
 _RATIO = 0.25  # of consecutive panels at a singular end: 24 Gauss points then reach 1e-20 for any power or log
 
 
@@ -85,128 +82,14 @@ def panels(sigma: Activation, rate: float = SQUARE) -> Panels:
     Raises NotSquareIntegrableError for an infinite second moment or values that are not real, PrecisionError where
     bisection does not end.
     """
-    places = _features(sigma)
-    extent = _extent(sigma, places, rate)
+    places = features(sigma)
+    extent = extent_of(sigma, places, rate)
     for _ in range(4):
         result, highest, peak = _adapt(sigma, places, extent)
         if highest < 1e3:  # the scale was right; a spike between the first samples corrects it and starts again
             return result
         extent = replace(extent, log_scale=extent.log_scale + round(4 * math.log(highest)) / 4, peak=peak)
     raise PrecisionError(f"{sigma.name}: its maximum against the Gaussian could not be located")
-
-
-# ---- extent ---------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Extent:
-    lower: float
-    upper: float
-    log_scale: float
-    peak: float
-    rate: float
-
-
-def _features(sigma: Activation) -> list[Point]:
-    """Piece ends, and zeros and turning points of polynomial arguments: a narrow spike sits at one of them."""
-    found = {rational(0), *breakpoints(sigma.pieces)}
-    for piece in sigma.pieces:
-        for u in _arguments(piece.expr):
-            coefficients = as_polynomial(u)
-            if coefficients is not None and 1 < len(coefficients) < 12:
-                slope = t.ZERO
-                for k, c in reversed(list(enumerate(coefficients))[1:]):
-                    slope = t.add(t.mul(slope, t.X), t.num(k * c))
-                found.update((*zeros(u), *zeros(slope)))
-    return sorted(found)
-
-
-def _arguments(node: Node) -> Iterator[Node]:
-    if node.op in t.FUNCTIONS or node.op == "pow":
-        yield node.args[0]
-    elif node.op == "div":
-        yield node.args[1]
-    for a in node.args:
-        yield from _arguments(a)
-
-
-def _log_size(sigma: Activation, x: Array, rate: float) -> Array:
-    """log |sigma(x) exp(-rate x^2)|, -inf where it vanishes."""
-    m, e = evaluate_scaled(sigma.expr, x)
-    with np.errstate(all="ignore"):
-        if not sigma.is_opaque:  # overflow of a tree is kept in e, so this is a division by a rounded 0
-            m = np.where(np.isinf(m), np.nan, m)
-        return np.asarray(np.log(np.abs(m)) + e - rate * x * x)
-
-
-def _extent(sigma: Activation, places: list[Point], rate: float) -> _Extent:
-    reach, near = 45.0, [p.value for p in places if abs(p.value) < _TOO_FAR]
-    while True:
-        grid = [np.linspace(-reach, reach, 361), near, np.add(near, 1e-3), np.subtract(near, 1e-3)]
-        x = np.unique(np.concatenate(grid))
-        size = _log_size(sigma, x, rate)
-        _check_real(sigma, x, size)
-        finite = np.where(np.isfinite(size), size, -np.inf)
-        top = float(finite.max())
-        if top == -np.inf:
-            return _Extent(-BULK, BULK, 0.0, 0.0, rate)
-        live = np.flatnonzero(finite >= top - DROP)
-        low, high = int(live[0]), int(live[-1])
-        if low > 0 and high < len(x) - 1:
-            peak = float(x[int(finite.argmax())])
-            # the bulk of N(0, 1) is always covered: sigma - c_0 lives there even where sigma vanishes
-            lower, upper = min(float(x[low - 1]), -BULK), max(float(x[high + 1]), BULK)
-            return _Extent(lower, upper, round(4 * top) / 4, peak, rate)
-        if reach >= _TOO_FAR:
-            raise _too_large(sigma, x, finite, rate)
-        reach *= 2
-
-
-def _check_real(sigma: Activation, x: Array, size: Array) -> None:
-    """Refuse nan and overflow; a tree is real by its pieces, so there they are float64's fault."""
-    bad = np.flatnonzero(np.isnan(size))
-    if len(bad) > 2 and np.any(np.diff(bad) == 1):
-        raise _not_finite(sigma, float(x[bad[0]]))
-    over = np.flatnonzero(np.isposinf(size))
-    if len(over) > 1 and np.any(np.diff(over) == 1):
-        edge = float(np.min(np.abs(x[over])))
-        if not sigma.is_opaque or _log_ratio(sigma, edge) > 3:
-            raise NotSquareIntegrableError(
-                f"{sigma.name} grows at least like exp(x^2/4): it is not square-integrable under N(0, 1)"
-            )
-        raise PrecisionError(f"{sigma.name} exceeds float64 at |x| = {edge:.3g}; give it as an expression text")
-
-
-def _not_finite(sigma: Activation, x: float) -> ValueError:
-    if sigma.is_opaque:
-        return NotSquareIntegrableError(
-            f"{sigma.name} is not finite near x = {x:g}; sigma must be a real number almost everywhere"
-        )
-    return PrecisionError(f"{sigma.name} cannot be evaluated in float64 near x = {x:g}")
-
-
-def _log_ratio(sigma: Activation, edge: float) -> float:
-    """log|sigma| at 0.98 edge over that at half of it: 2 for exponential growth, 4 for exp(c x^2)."""
-    with np.errstate(all="ignore"):
-        values = np.log(np.abs(sigma(np.array([0.98, -0.98, 0.49, -0.49]) * edge)))
-    return float(np.nanmax(values[:2]) / max(np.nanmax(values[2:]), 1.0))
-
-
-def _too_large(sigma: Activation, x: Array, size: Array, rate: float) -> ValueError:
-    """Still large at |x| = 1440: divergent unless the density decays faster than 1/|x|."""
-    density = (2 * size if rate == SQUARE else size) + np.log(np.maximum(np.abs(x), 1))
-    half = np.abs(x) < _TOO_FAR / 2
-    if density[~half].max() > density[half].max() - 1.0 or density[~half].max() > 0:
-        return NotSquareIntegrableError(
-            f"{sigma.name} is not square-integrable under N(0, 1): its second moment is infinite"
-        )
-    return PrecisionError(
-        f"{sigma.name} decays too slowly against the Gaussian to be integrated in float64; declare growth=(A, B, Q) "
-        "with Q < 1/4 if it has one"
-    )
-
-
-# ---- panels ---------------------------------------------------------------------------------------------------
 
 
 def _chebyshev_tail() -> tuple[Array, Array]:
@@ -227,7 +110,7 @@ class _Search:
     """One pass over all pieces: what has been accepted and what was seen."""
 
     sigma: Activation
-    extent: _Extent
+    extent: Extent
     tolerance: float
     groups: list[Group]
     highest: float = 0.0
@@ -258,7 +141,7 @@ class _Search:
     def mend(self, f: Array, bad: npt.NDArray[np.bool_], s: Array, anchor: float) -> None:
         """An isolated 0/0 or pole takes its neighbour's value: bisection then closes in on it."""
         if np.any(bad[:, 1:-1] & bad[:, :-2] & bad[:, 2:]):
-            raise _not_finite(self.sigma, float(s[bad][0] + anchor))
+            raise not_finite(self.sigma, float(s[bad][0] + anchor))
         for i, j in zip(*np.nonzero(bad), strict=True):
             near = j + 1 if j < ORDER - 1 and not bad[i, min(j + 1, ORDER - 1)] else j - 1
             f[i, j] = f[i, near]
@@ -333,7 +216,7 @@ def _halves(low: Array, high: Array) -> tuple[Array, Array]:
     return np.concatenate([low, middle]), np.concatenate([middle, high])
 
 
-def _adapt(sigma: Activation, places: list[Point], extent: _Extent) -> tuple[Panels, float, float]:
+def _adapt(sigma: Activation, places: list[Point], extent: Extent) -> tuple[Panels, float, float]:
     tolerance = 1e-15 * (1 + extent.rate * extent.peak**2)
     search = _Search(sigma, extent, tolerance, [])
     for piece in sigma.pieces:

@@ -17,7 +17,8 @@ import numpy as np
 
 from . import _tree as t
 from ._interpreter import evaluate
-from ._roots import INFINITY, MINUS_INFINITY, WINDOW, Point, rational, zeros
+from ._points import INFINITY, MINUS_INFINITY, Point
+from ._roots import WINDOW, zeros
 from ._tree import Node
 from .errors import ActivationParseError, NotSquareIntegrableError
 
@@ -171,6 +172,3 @@ def _sign_inside(u: Node, low: Point, high: Point) -> int:
 def breakpoints(parts: tuple[Piece, ...]) -> tuple[Point, ...]:
     """The finite ends between pieces."""
     return tuple(p.upper for p in parts[:-1])
-
-
-__all__ = ["MAX_PIECES", "Piece", "Point", "breakpoints", "pieces", "rational"]

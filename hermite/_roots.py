@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache, total_ordering
-from itertools import pairwise
+from functools import lru_cache
 
 import numpy as np
 
 from . import _tree as t
+from ._algebra import as_polynomial, polynomial_zeros
 from ._interpreter import constant_value, evaluate
+from ._points import Bracket, Point, constant_point, rational
 from ._recurrence import Array
 from ._tree import Node
 from .errors import ActivationParseError
@@ -25,50 +25,6 @@ from .errors import ActivationParseError
 WINDOW = 40.0  # N(0, 1) has mass e^-800 outside
 _SAMPLES = 16001
 MAX_ZEROS = 256  # beyond it the pieces are too many anyway
-
-
-@dataclass(frozen=True)
-class Bracket:
-    """A root known by a sign change: the tree changes sign once between lower and upper."""
-
-    tree: Node
-    lower: Fraction
-    upper: Fraction
-
-
-@total_ordering
-@dataclass(frozen=True, eq=False)
-class Point:
-    """A place on the line: its float64 value and what it is exactly (None for the infinities)."""
-
-    value: float
-    exact: Fraction | Node | Bracket | None = None
-
-    @property
-    def _key(self) -> Fraction | float:
-        if isinstance(self.exact, Fraction):
-            return self.exact
-        return self.value if math.isinf(self.value) else Fraction(self.value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Point) and self._key == other._key
-
-    def __lt__(self, other: Point) -> bool:
-        return self._key < other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __str__(self) -> str:
-        return str(self.exact) if isinstance(self.exact, (Fraction, Node)) else repr(self.value)
-
-
-MINUS_INFINITY, INFINITY = Point(-math.inf), Point(math.inf)
-
-
-def rational(q: Fraction | int) -> Point:
-    """An exactly rational point."""
-    return Point(float(q), Fraction(q))
 
 
 @lru_cache(maxsize=4096)
@@ -82,186 +38,19 @@ def zeros(tree: Node) -> tuple[Point, ...]:
         return ()
     coefficients = as_polynomial(tree)
     if coefficients is not None:
-        return tuple(sorted(set(_polynomial_zeros(coefficients))))
+        return tuple(sorted(set(polynomial_zeros(coefficients))))
     if tree.op == "div" and not _has_pole_at_zero(tree):
         return zeros(tree.args[0])
     if tree.op == "mul":
         return tuple(sorted({p for a in tree.args for p in zeros(a)}))
     solutions = _peel(tree, t.ZERO)
     if solutions is not None:
-        return tuple(sorted({_constant_point(s) for s in solutions}))
+        return tuple(sorted({constant_point(s) for s in solutions}))
     return tuple(sorted(set(_search(tree))))
 
 
 def _has_pole_at_zero(tree: Node) -> bool:
     return bool(set(zeros(tree.args[0])) & set(zeros(tree.args[1])))
-
-
-def _constant_point(node: Node) -> Point:
-    if node.op == "num":
-        return rational(node.number)
-    return Point(constant_value(node), node)
-
-
-# ---- polynomials over the rationals ---------------------------------------------------------------------------
-
-
-def as_polynomial(tree: Node, limit: int = 64) -> list[Fraction] | None:
-    """Coefficients from the constant term up, or None if the tree is not a polynomial of degree <= limit."""
-    op, args = tree.op, tree.args
-    if op == "num":
-        return [tree.number]
-    if op == "x":
-        return [Fraction(0), Fraction(1)]
-    if op not in ("add", "mul", "pow"):
-        return None
-    parts = [as_polynomial(a, limit) for a in args]
-    if any(p is None for p in parts):
-        return None
-    first = parts[0]
-    assert first is not None
-    if op == "pow":
-        exponent = tree.number
-        if exponent.denominator != 1 or exponent < 0 or (len(first) - 1) * exponent > limit:
-            return None
-        result = [Fraction(1)]
-        for _ in range(int(exponent)):
-            result = _times(result, first)
-        return _trim(result)
-    second = parts[1]
-    assert second is not None
-    if op == "add":
-        n = max(len(first), len(second))
-        padded = [p + [Fraction(0)] * (n - len(p)) for p in (first, second)]
-        return _trim([a + b for a, b in zip(*padded, strict=True)])
-    return _trim(_times(first, second)) if len(first) + len(second) - 2 <= limit else None
-
-
-def _times(p: list[Fraction], q: list[Fraction]) -> list[Fraction]:
-    out = [Fraction(0)] * (len(p) + len(q) - 1)
-    for i, a in enumerate(p):
-        for j, b in enumerate(q):
-            out[i + j] += a * b
-    return out
-
-
-def _trim(p: list[Fraction]) -> list[Fraction]:
-    while len(p) > 1 and p[-1] == 0:
-        p = p[:-1]
-    return p
-
-
-def _value(p: list[Fraction], x: Fraction) -> Fraction:
-    out = Fraction(0)
-    for c in reversed(p):
-        out = out * x + c
-    return out
-
-
-def _polynomial_zeros(p: list[Fraction]) -> list[Point]:
-    if len(p) > 1 and p[0] == 0:
-        return [rational(0), *_polynomial_zeros(p[1:])]
-    if len(p) <= 1:
-        return []
-    if len(p) == 2:
-        return [rational(-p[0] / p[1])]
-    if len(p) == 3:
-        return _quadratic_zeros(*p)
-    return _sturm_zeros(p)
-
-
-def _quadratic_zeros(c: Fraction, b: Fraction, a: Fraction) -> list[Point]:
-    square = (b / (2 * a)) ** 2 - c / a
-    if square < 0:
-        return []
-    root = t.call("sqrt", t.num(square))
-    centre = t.num(-b / (2 * a))
-    pair = [_constant_point(t.sub(centre, root)), _constant_point(t.add(centre, root))]
-    if root.op != "num" and b != 0:  # the difference cancels in float64: take the product of the roots instead
-        small, large = sorted(pair, key=lambda z: abs(z.value))
-        pair = [Point(float(c / a) / large.value if c else 0.0, small.exact), large]
-    return pair
-
-
-def _remainder(p: list[Fraction], q: list[Fraction]) -> list[Fraction]:
-    p = list(p)
-    while len(p) >= len(q) and any(p):
-        k = p[-1] / q[-1]
-        for i in range(len(q)):
-            p[len(p) - len(q) + i] -= k * q[i]
-        p.pop()
-    return _trim(p) if p else [Fraction(0)]
-
-
-def _sturm_zeros(p: list[Fraction]) -> list[Point]:
-    """Isolate by Sturm's theorem (which counts distinct zeros, whatever their order), then bisect exactly."""
-    chain = [p, [k * c for k, c in enumerate(p)][1:]]
-    while any(rest := _remainder(chain[-2], chain[-1])):
-        chain.append([-c for c in rest])
-        if len(chain[-1]) == 1:
-            break
-    simple = chain[0] if len(chain[-1]) == 1 else _quotient(p, chain[-1])
-    bound = 1 + max(abs(c / p[-1]) for c in p[:-1])
-
-    def changes(x: Fraction) -> int:
-        signs = [v > 0 for q in chain if (v := _value(q, x)) != 0]
-        return sum(a != b for a, b in pairwise(signs))
-
-    found: list[Point] = []
-    stack = [(-bound, bound, changes(-bound), changes(bound))]
-    while stack:
-        low, high, a, b = stack.pop()
-        if a - b == 1:
-            found.append(_bisect_exactly(simple, low, high))
-        elif a - b > 1:
-            middle = (low + high) / 2
-            m = changes(middle)
-            stack += [(low, middle, a, m), (middle, high, m, b)]
-    return found
-
-
-def _quotient(p: list[Fraction], q: list[Fraction]) -> list[Fraction]:
-    p, out = list(p), []
-    while len(p) >= len(q):
-        k = p[-1] / q[-1]
-        out.append(k)
-        for i in range(len(q)):
-            p[len(p) - len(q) + i] -= k * q[i]
-        p.pop()
-    return list(reversed(out))
-
-
-def _bisect_exactly(p: list[Fraction], low: Fraction, high: Fraction) -> Point:
-    """The single zero of a square-free p in (low, high], to well under an ulp."""
-    if _value(p, high) == 0:
-        return rational(high)
-    positive = _value(p, high) > 0
-    guess = _rational_guess(p, low, high)
-    if guess is not None:
-        return rational(guess)
-    while high - low > Fraction(1, 2**60) * max(abs(low), Fraction(1, 2**900)):
-        middle = (low + high) / 2
-        v = _value(p, middle)
-        if v == 0:
-            return rational(middle)
-        low, high = (low, middle) if (v > 0) == positive else (middle, high)
-    tree = t.ZERO
-    for c in reversed(p):
-        tree = t.add(t.mul(tree, t.X), t.num(c))
-    return Point(float((low + high) / 2), Bracket(tree, low, high))
-
-
-def _rational_guess(p: list[Fraction], low: Fraction, high: Fraction) -> Fraction | None:
-    """A rational zero with a small denominator, as people write them."""
-    roots = np.roots([float(c) for c in reversed(p)])
-    for r in roots[np.abs(roots.imag) < 1e-6].real:
-        q = Fraction(float(r)).limit_denominator(10000)
-        if low < q <= high and _value(p, q) == 0:
-            return q
-    return None
-
-
-# ---- one x: peel inverse functions ----------------------------------------------------------------------------
 
 
 def _peel(tree: Node, c: Node) -> list[Node] | None:
@@ -329,9 +118,6 @@ def _peel_wave(u: Node, op: str) -> list[Node] | None:
         return None
     roots = [t.div(t.sub(t.scale(k + first, t.PI), t.num(line[0])), t.num(line[1])) for k in range(-count, count)]
     return [r for r in roots if abs(constant_value(r)) <= WINDOW]
-
-
-# ---- anything else: search ------------------------------------------------------------------------------------
 
 
 def _search(tree: Node) -> list[Point]:

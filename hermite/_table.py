@@ -310,7 +310,7 @@ def _row(sigma: Activation, gain: Fraction) -> tuple[tuple[Cell, ...], tuple[flo
     low = varying(scaled)
     beta = isometry_strength(scaled)
     # in units of exp(M), which cancel here; and beta itself is rounded once
-    error = Moments((low.c0, low.c1), low.second, low.variance, low.residual, low.error, "").strength_error + 2.0**-52
+    error = Moments((low.c0, low.c1), low.second, low.variance, low.residual, low.error, "").strength_error
     try:
         found = moments(scaled, 1)
     except PrecisionError:

@@ -223,7 +223,9 @@ def test_gram_03_no_determinant_is_formed() -> None:
     certificate = isometry_properties(0.1 * np.eye(400))
     assert certificate.holds
     assert certificate.rhs[0] == 1.0  # type: ignore[index]
-    assert normalization_gain(np.diag(np.linspace(1e-150, 1e150, 300))).holds
+    for diagonal in (np.linspace(1e-300, 1e300, 300), [1e-300] * 7 + [1e300], [5e-324, 1e308]):
+        assert normalization_gain(np.diag(diagonal)).holds
+        assert isometry_properties(np.diag(diagonal)).holds  # the isometry of the last two underflows
 
 
 @pytest.mark.parametrize("claim", [isometry_properties, normalization_gain, determinant_sandwich])

@@ -128,7 +128,7 @@ def test_limiting_never_exceeds_by_an_ulp() -> None:
 
 def test_parallel_rows_that_cancel_leave_no_zero_row() -> None:
     answers = iter([True, 0, 0, 1.0, 0.1])
-    change = _parallel(lambda strategy, label=None: next(answers), 2)  # type: ignore[arg-type, misc]
+    change = _parallel(lambda strategy, label=None: next(answers), 2)  # type: ignore[arg-type]
     assert change(np.array([[-0.1, 0.0], [1.0, 0.0]])).tolist() == [[-0.1, 0.0], [-0.1, 0.0]]
 
 
@@ -184,13 +184,13 @@ EDGES: dict[str, Callable[[Floats], Any]] = {
 
 
 def test_edges_of_correlation_matrices_are_reached() -> None:
-    drawn = draws(correlation_matrices(), 1500)
+    drawn = draws(correlation_matrices(), 1000)
     reached = {edge: sum(map(bool, map(there, drawn))) for edge, there in EDGES.items()}
     assert [edge for edge, times in reached.items() if times < 2] == []
 
 
 def test_lengths_are_equal_nearly_equal_and_wild() -> None:
-    diagonals = [np.diagonal(G) for G in draws(psd_matrices(min_n=2), 300)]
+    diagonals = [np.diagonal(G) for G in draws(psd_matrices(min_n=2))]
     positive = [a[a > 0] for a in diagonals if np.count_nonzero(a) > 1]
     spreads = np.array([float(a.max() / a.min()) - 1 for a in positive])
     for low, high in ((-1.0, 0.0), (1e-10, 1e-7), (1e-5, 1e-1), (1.0, 1e3), (1e12, np.inf)):
@@ -200,12 +200,13 @@ def test_lengths_are_equal_nearly_equal_and_wild() -> None:
 
 
 def test_batches_are_wide_tall_and_dependent() -> None:
-    drawn = draws(batches(), 300)
-    assert sum(X.shape[0] > X.shape[1] for X in drawn) >= 40
-    assert sum(X.shape[0] < X.shape[1] for X in drawn) >= 40
+    drawn = draws(batches())
+    assert sum(X.shape[0] > X.shape[1] for X in drawn) >= 20
+    assert sum(X.shape[0] < X.shape[1] for X in drawn) >= 20
     ranks = [np.linalg.matrix_rank(X / np.linalg.norm(X, axis=1)[:, None]) for X in drawn]
-    assert sum(rank == min(X.shape) for rank, X in zip(ranks, drawn, strict=True)) >= 100
-    assert sum(rank < min(X.shape) for rank, X in zip(ranks, drawn, strict=True)) >= 4
+    assert sum(rank == min(X.shape) for rank, X in zip(ranks, drawn, strict=True)) >= 50
+    dependent = simplest(batches(n=2, d=2), lambda X: np.linalg.matrix_rank(X) == 1)
+    assert np.linalg.matrix_rank(dependent) == 1
 
 
 # --- shrinking ----------------------------------------------------------------------------------------------
