@@ -76,8 +76,8 @@ def below(rhs: Bracket, level: float) -> int | None:
 class Run:
     """The layers, their correlation matrix at layer 0, and what is recorded of the way through them.
 
-    strengths: (beta - 1, its error) of each layer.  decay: the sum of log beta over the layers before each.
-    error: bound on the error of every entry of G_l.  repeated: one layer, any number of times.
+    repeated: one layer, any number of times.  strengths: (beta - 1, its error) of each layer, once if it is repeated.
+    decay: the sum of log beta over the layers before each.  error: bound on the error of every entry of G_l.
     """
 
     layers: tuple[Layer, ...]
@@ -185,9 +185,10 @@ def start(layer: Layers, G0: Any, depth: int | None, *, gaps: bool = True) -> Ru
     C = check_correlation(G0, name="G0")
     # every layer is claimed, so every layer needs its gap, at any n
     path = trajectory(layers, C, gap_layers=range(len(layers) + 1) if gaps else (), progress=False)
-    strengths = tuple(_strength(x.sigma) for x in layers)
+    repeated = isinstance(layer, Layer)
+    strengths = tuple(_strength(x.sigma) for x in ((layer,) if isinstance(layer, Layer) else layers))
     sums = np.zeros((2, len(layers) + 1))
-    for l, (excess, error) in enumerate(strengths):
+    for l, (excess, error) in enumerate(strengths * len(layers) if repeated else strengths):
         log_beta = math.log1p(excess)
         sums[0, l + 1] = sums[0, l] + log_beta
         sums[1, l + 1] = sums[1, l] + error / (1.0 + excess) + EPS * (log_beta + sums[0, l + 1])
@@ -195,7 +196,7 @@ def start(layer: Layers, G0: Any, depth: int | None, *, gaps: bool = True) -> Ru
     # a layer of f(rho) = rho changes no digit
     unchanged = np.cumprod([1, *(_is_affine(x.sigma) for x in layers)])
     errors = np.where(unchanged, 0.0, _entry_errors(path))
-    return Run(layers, isinstance(layer, Layer), C, path, strengths, decay, errors)
+    return Run(layers, repeated, C, path, strengths, decay, errors)
 
 
 def _is_affine(sigma: Activation) -> bool:

@@ -46,7 +46,7 @@ def isometry_properties(M: Any, *, exact: bool = False) -> Certificate:
 
     For positive semidefinite M != 0 of size n and I(M) = det(M)^(1/n) / (tr(M)/n): 0 <= I(M) <= 1;
     I(cM) = I(M) for c > 0; I(M) = 1 iff M = cI; I(M) = 0 iff M is singular; so I(M) = 1 for n = 1.
-    Five sides: "lower" and "upper" bound I; "scale" says that I(4M) and I(M) agree within their error bars;
+    Five sides: "lower" and "upper" bound I; "scale" says that I(cM) and I(M) agree within error bars, c = 4 or 1/4;
     "one" and "zero" compare the two sides of an iff, as 0 <= 0 if they agree and 1 <= 0 if they do not.
 
     M: one Gram matrix (n, n), a float array, or nested lists of ints and Fractions.  exact: decide by
@@ -71,7 +71,7 @@ def isometry_properties(M: Any, *, exact: bool = False) -> Certificate:
         "lemma-a.1",
         "Lemma A.1, corrected",
         hypotheses=[nonzero, semidefinite],
-        statement=f"0 <= {what} <= 1; {what}(4M) = {what}(M){bars}; I = 1 iff M = cI; I = 0 iff M singular",
+        statement=f"0 <= {what} <= 1; {what}(cM) = {what}(M){bars}; I = 1 iff M = cI; I = 0 iff M singular",
         sides=("lower", "upper", "scale", "one", "zero"),
         exact=exact,
     )
@@ -167,8 +167,9 @@ def _isometry_sides(M: Any, checked: Floats) -> _Sides:
     # By a power of 4, so that float64 scales the matrix, and square roots of its diagonal, without rounding;
     # exact entries stay exact, lest a singular matrix of Fractions be compared with its rounded multiple.
     given = np.asarray(M)
-    factor = 4.0 if np.max(checked) < 1e300 else 0.25
-    scaled = checked * factor if given.dtype.kind == "f" else given.astype(object) * 4
+    with np.errstate(over="ignore", under="ignore"):
+        factor = next((c for c in (4.0, 0.25) if np.array_equal(checked * c / c, checked)), 1.0)
+    scaled = checked * factor if given.dtype.kind == "f" else given.astype(object) * Fraction(factor)
     estimates = [estimate_isometry_gap(A) for A in (M, scaled)]
     (value, error), (again, error_again) = map(_isometry, estimates)
     gap, least, status = float(estimates[0].value), float(estimates[0].lower), estimates[0].status

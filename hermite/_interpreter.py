@@ -58,10 +58,10 @@ def _scaled(node: Node, x: Array) -> Scaled:
         return (stable, None) if stable is not None else _add(_scaled(args[0], x), _scaled(args[1], x))
     if op == "log" and (tail := _log_tail(args[0], x)) is not None:
         return tail, None
-    if op in _PAIRS:
-        return _PAIRS[op](*(_scaled(a, x) for a in args))
     if op == "log1p" or (op == "log" and _is_one_plus_exp(args[0])):
         return _log1p(args[0] if op == "log1p" else args[0].args[1], x)
+    if op in _PAIRS:
+        return _PAIRS[op](*(_scaled(a, x) for a in args))
     if op == "if":
         assert isinstance(node.value, str)
         chosen = _less(_scaled(args[0], x), _scaled(args[1], x), node.value)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,6 +43,13 @@ class Piece:
 _Case = tuple[Point, Point, Node]
 
 
+class _Marks(NamedTuple):
+    """Places where a cut must stay: singular ones, and those a callable declares."""
+
+    singular: set[Point]
+    declared: set[Point]
+
+
 @lru_cache(maxsize=2048)
 def pieces(tree: Node) -> tuple[Piece, ...]:
     """The pieces of a tree from left to right.
@@ -49,11 +57,12 @@ def pieces(tree: Node) -> tuple[Piece, ...]:
     Raises ActivationParseError for more than MAX_PIECES pieces on [-WINDOW, WINDOW], NotSquareIntegrableError where
     the tree is not real.
     """
-    singular: set[Point] = set()
-    cases = _split(tree, MINUS_INFINITY, INFINITY, singular)
+    marks = _Marks(set(), set())
+    cases = _split(tree, MINUS_INFINITY, INFINITY, marks)
+    kept = marks.singular | marks.declared
     merged: list[_Case] = []
     for low, high, expr in cases:
-        if merged and merged[-1][2] == expr and low not in singular:
+        if merged and merged[-1][2] == expr and low not in kept:
             merged[-1] = (merged[-1][0], high, expr)
         else:
             merged.append((low, high, expr))
@@ -62,32 +71,32 @@ def pieces(tree: Node) -> tuple[Piece, ...]:
         raise ActivationParseError(
             f"{tree} has {inside} pieces on [-{WINDOW:g}, {WINDOW:g}]; the limit is {MAX_PIECES}"
         )
-    return tuple(Piece(a, b, e, a in singular, b in singular) for a, b, e in merged)
+    return tuple(Piece(a, b, e, a in marks.singular, b in marks.singular) for a, b, e in merged)
 
 
-def _split(tree: Node, low: Point, high: Point, singular: set[Point]) -> list[_Case]:
+def _split(tree: Node, low: Point, high: Point, seen: _Marks) -> list[_Case]:
     if tree.constant or tree.op == "x":
         return [(low, high, tree)]
     if tree.op == "if":
-        return list(_split_if(tree, low, high, singular))
+        return list(_split_if(tree, low, high, seen))
     out: list[_Case] = []
-    for a, b, args in _split_arguments(tree.args, low, high, singular):
-        out += _apply(tree, args, a, b, singular)
+    for a, b, args in _split_arguments(tree.args, low, high, seen):
+        out += _apply(tree, args, a, b, seen)
     return out
 
 
 def _split_arguments(
-    args: tuple[Node, ...], low: Point, high: Point, singular: set[Point]
+    args: tuple[Node, ...], low: Point, high: Point, seen: _Marks
 ) -> Iterator[tuple[Point, Point, tuple[Node, ...]]]:
     if not args:
         yield low, high, ()
         return
-    for a, b, first in _split(args[0], low, high, singular):
-        for c, d, rest in _split_arguments(args[1:], a, b, singular):
+    for a, b, first in _split(args[0], low, high, seen):
+        for c, d, rest in _split_arguments(args[1:], a, b, seen):
             yield c, d, (first, *rest)
 
 
-def _apply(tree: Node, args: tuple[Node, ...], low: Point, high: Point, singular: set[Point]) -> list[_Case]:
+def _apply(tree: Node, args: tuple[Node, ...], low: Point, high: Point, seen: _Marks) -> list[_Case]:
     """The operation on smooth arguments over (low, high)."""
     op = tree.op
     if op in ("abs", "sign"):
@@ -98,29 +107,29 @@ def _apply(tree: Node, args: tuple[Node, ...], low: Point, high: Point, singular
         return [(a, b, larger if s >= 0 else smaller) for a, b, s in _signs(difference, low, high)]
     if op == "opaque":
         marks = [z for c in tree.opaque.breakpoints or () for z in zeros(t.sub(args[0], t.num(c)))]
+        seen.declared.update(marks)
         return [(a, b, Node("opaque", args, tree.value)) for a, b in _cut(marks, low, high)]
     result = t.rebuild(tree, args)
     singular_part = _singular_argument(tree, args)
     if singular_part is None or singular_part.constant:
         return [(low, high, result)]
     marks = list(zeros(singular_part))
-    singular.update(p for p in marks if low <= p <= high)
+    seen.singular.update(p for p in marks if low <= p <= high)
     cases = list(_cut(marks, low, high))
     if _needs_positive(tree):
-        shifted = singular_part
         for a, b in cases:
-            if _sign_inside(shifted, a, b) < 0:
+            if _sign_inside(singular_part, a, b) < 0:
                 raise NotSquareIntegrableError(f"{tree} is not real on ({a}, {b})")
     return [(a, b, result) for a, b in cases]
 
 
-def _split_if(tree: Node, low: Point, high: Point, singular: set[Point]) -> Iterator[_Case]:
+def _split_if(tree: Node, low: Point, high: Point, seen: _Marks) -> Iterator[_Case]:
     u, v, yes, no = tree.args
     assert isinstance(tree.value, str)
-    for a, b, (p, q) in _split_arguments((u, v), low, high, singular):
+    for a, b, (p, q) in _split_arguments((u, v), low, high, seen):
         for c, d, s in _signs(t.sub(p, q), a, b):
             branch = yes if t.compare(Fraction(s), tree.value, Fraction(0)) else no
-            yield from _split(branch, c, d, singular)
+            yield from _split(branch, c, d, seen)
 
 
 def _signed(op: str, u: Node, s: int) -> Node:

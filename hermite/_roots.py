@@ -146,13 +146,9 @@ def _search(tree: Node) -> list[Point]:
         )
     found = [rational(Fraction(float(a))) for a in x[alone]]
     found += _bisect_all(tree, x[crossing], x[crossing + 1], v[crossing + 1])
-    around = [float(size[max(i - 200, 0) : i + 201].max()) for i in dips[:MAX_ZEROS]]
-    touching = [_touch(tree, float(x[i - 1]), float(x[i + 1]), near) for i, near in zip(dips, around, strict=False)]
-    return found + [p for p in touching if p is not None]
-
-
-def _at(tree: Node, x: float) -> float:
-    return float(evaluate(tree, np.array([x]))[0])
+    dips = dips[:MAX_ZEROS]
+    near = np.array([size[max(i - 200, 0) : i + 201].max() for i in dips])
+    return found + _touch_all(tree, x[dips - 1], x[dips + 1], near)
 
 
 def _bisect_all(tree: Node, low: Array, high: Array, above: Array) -> list[Point]:
@@ -174,14 +170,19 @@ def _bisect_all(tree: Node, low: Array, high: Array, above: Array) -> list[Point
     ]
 
 
-def _touch(tree: Node, low: float, high: float, scale: float) -> Point | None:
-    """A zero without sign change between low and high: golden section on |tree|, accepted at rounding level.
+def _touch_all(tree: Node, low: Array, high: Array, near: Array) -> list[Point]:
+    """Zeros without sign change, one in each interval at most: golden section on |tree|, accepted at rounding level.
 
-    scale: size of the tree nearby, as a measure of its rounding. A false zero costs a needless piece end, no accuracy.
+    near: size of the tree nearby, as a measure of its rounding. A false zero costs a needless piece end, no accuracy.
     """
+    if not len(low):
+        return []
     golden = (math.sqrt(5) - 1) / 2
     for _ in range(80):
         a, b = high - golden * (high - low), low + golden * (high - low)
-        low, high = (low, b) if abs(_at(tree, a)) < abs(_at(tree, b)) else (a, high)
-    x = 0.5 * (low + high)
-    return Point(x, Bracket(tree, Fraction(low), Fraction(high))) if abs(_at(tree, x)) <= 1e-14 * scale else None
+        left = np.abs(evaluate(tree, a)) < np.abs(evaluate(tree, b))
+        low, high = np.where(left, low, a), np.where(left, b, high)
+    middle = 0.5 * (low + high)
+    kept = np.abs(evaluate(tree, middle)) <= 1e-14 * near
+    ends = zip(middle[kept].tolist(), low[kept].tolist(), high[kept].tolist(), strict=True)
+    return [Point(m, Bracket(tree, Fraction(a), Fraction(b))) for m, a, b in ends]

@@ -17,7 +17,6 @@ from hermite._numeric import isometry_strength, linearity
 from ._gram import check_correlation
 
 Floats: TypeAlias = NDArray[np.float64]
-_OPPOSITE = 4e-15  # f(-1) of an odd or even activation is met to 5e-16, of others this near to no other number
 _SLACK = 1e-12  # |rho| may exceed 1 by this much from rounding upstream; beyond it is an error of the caller
 
 
@@ -88,7 +87,7 @@ class Layer:
         size = np.abs(r)
         if np.any(size > 1 + _SLACK):
             raise ValueError(f"rho must lie in [-1, 1], got {float(r.ravel()[np.nanargmax(size)])!r}")
-        mapped = self._mapped(np.clip(r, -1.0, 1.0))
+        mapped = reduced_dual(self.sigma)(np.clip(r, -1.0, 1.0))
         return mapped if mapped.ndim else float(mapped)
 
     def __call__(self, G: ArrayLike) -> Floats:
@@ -102,19 +101,10 @@ class Layer:
         """The layer on matrices known to be correlation matrices; only the upper triangle is computed."""
         rows, columns = np.triu_indices(C.shape[-1], 1)
         out = np.empty_like(C)
-        out[..., rows, columns] = out[..., columns, rows] = self._mapped(C[..., rows, columns])
+        out[..., rows, columns] = out[..., columns, rows] = reduced_dual(self.sigma)(C[..., rows, columns])
         diagonal = np.arange(C.shape[-1])
         out[..., diagonal, diagonal] = 1.0
         return out
-
-    def _mapped(self, rho: Floats) -> Floats:
-        """f on [-1, 1]; an ulp short of f(-1) = -1 or 1, opposite inputs would drift apart and look independent."""
-        mapped = reduced_dual(self.sigma)(rho)
-        opposite = rho == -1.0
-        if opposite.any():
-            size = np.abs(mapped[opposite])
-            mapped[opposite] = np.where(size > 1 - _OPPOSITE, np.rint(mapped[opposite]), mapped[opposite])
-        return mapped
 
 
 Layers: TypeAlias = Layer | Iterable[Layer]

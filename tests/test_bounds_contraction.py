@@ -280,6 +280,8 @@ def test_no_layers_at_all(claim: Callable[..., Certificate]) -> None:
     certificate = claim([], PAIR)
     assert len(certificate.verdicts) == 1
     assert certificate.verdict is (NOT_APPLICABLE if claim is gap_decay else HOLDS)
+    assert claim(Layer("relu"), PAIR, 0).holds
+    assert gap_decay(Layer("relu"), PAIR, 0).threshold_layer == 11
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
@@ -389,6 +391,23 @@ def test_against_60_digits(name: str, start_at: str) -> None:
                     assert true >= slack - tolerance
                 if 0 < tolerance < 1e-4:  # the tolerance is no excuse: the numbers are right
                     assert abs(true - slack) <= 3 * tolerance
+
+
+def test_a_determinant_that_only_exact_arithmetic_tells_from_0() -> None:
+    """lambda_0 = 1.1e-16 is lost in an eigenvalue solver, not in det G0 <= e lambda_0."""
+    G0 = equicorrelation(3, -float(np.nextafter(0.5, 0.0)))
+    rho = mpmath.mpf(float(G0[0, 1]))
+    with mpmath.workdps(40):
+        smallest, det = 1 + 2 * rho, (1 - rho) ** 2 * (1 + 2 * rho)
+        for form, true in [("eigenvalue", mpmath.log(-mpmath.log(smallest))), ("determinant", 1 - mpmath.log(det))]:
+            certificate = spectral_gap_decay(Layer("relu"), G0, 0, form=form)  # type: ignore[arg-type]
+            assert certificate.holds
+            assert np.isfinite(certificate.rhs[0])
+            expected = true if form == "eigenvalue" else mpmath.log(mpmath.expm1(true))
+            assert certificate.rhs[0] == pytest.approx(float(expected), abs=0.1 if form == "eigenvalue" else 1e-12)
+        printed = gap_decay(Layer("relu"), G0, 0)
+        assert printed.holds
+        assert printed.rhs[0] == pytest.approx(float(mpmath.log(12 / det)), abs=1e-12)
 
 
 def test_the_map_form_is_an_equation_for_equal_correlations() -> None:

