@@ -30,7 +30,7 @@ LISTED = {
         max_correlation rms_correlation Layer grams trajectory Trajectory plotting
     """,
     "bounds": """
-        Certificate Verdict Claim CLAIMS isometry_properties normalization_gain determinant_sandwich
+        Certificate Verdict Claim CLAIMS certify isometry_properties normalization_gain determinant_sandwich
         potential_contraction gap_decay spectral_gap_decay strategies
     """,
 }
