@@ -236,7 +236,7 @@ def moments(sigma: ActivationLike, degree: int = 1) -> Moments:
 
     >>> m = moments("sign", 1)
     >>> round(m.variance, 12), round(m.residual, 12), m.method
-    (1.0, 0.363380227632, 'gauss-legendre on 28 panels')
+    (1.0, 0.363380227632, 'gauss-legendre on 26 panels')
     """
     s = activation(sigma)
     low, count = basic(s), sum(len(g.lower) for g in panels(s).groups)
