@@ -16,8 +16,8 @@ from pathlib import Path
 from bounds._certificate import Verdict
 from bounds._claims import CLAIMS, Claim
 from bounds._verify import verify
-from hermite.__main__ import _integer, _line, _Parser, _version, _write
-from hermite._table import _LATEX, Table
+from hermite._console import Parser, integer, one_line, version, write
+from hermite._table import LATEX, Table
 from hermite.errors import MissingDependencyError
 
 _COLUMNS = ("label", "function", "status", "source", "statement", "erratum")
@@ -54,10 +54,10 @@ def main(argv: Sequence[str] | None = None, *, claims: Mapping[str, Claim] = CLA
     options = parser.parse_args(argv)
     try:
         if options.command == "list":
-            return _write(_LISTINGS[options.format](list(claims.values())), options.output)
+            return write(_LISTINGS[options.format](list(claims.values())), options.output)
         return _verify(options, _chosen(options.label, claims))
     except (LookupError, MissingDependencyError, ValueError, OSError) as error:
-        print(f"{parser.prog} {options.command}: {_line(str(error))}", file=sys.stderr)
+        print(f"{parser.prog} {options.command}: {one_line(str(error))}", file=sys.stderr)
         return 2
 
 
@@ -78,7 +78,7 @@ def _verify(options: argparse.Namespace, chosen: list[Claim]) -> int:
     else:
         text = "".join(f"{each}\n" for each in found)
     fails = any(each.verdict is Verdict.FAILS for each in found)
-    return _write(text, options.output) or int(fails)
+    return write(text, options.output) or int(fails)
 
 
 # ---- list -----------------------------------------------------------------------------------------------------
@@ -112,9 +112,9 @@ def _latex(claims: Sequence[Claim]) -> str:
     head = " & ".join(_COLUMNS)
     rows = []
     for label, function, *middle, statement, erratum in map(_row, claims):
-        names = [rf"\texttt{{{name.translate(_LATEX)}}}" for name in (label, function)]
-        texts = [text.translate(_LATEX) for text in middle]
-        rows.append(" & ".join([*names, *texts, f"${statement}$", erratum.translate(_LATEX)]))
+        names = [rf"\texttt{{{name.translate(LATEX)}}}" for name in (label, function)]
+        texts = [text.translate(LATEX) for text in middle]
+        rows.append(" & ".join([*names, *texts, f"${statement}$", erratum.translate(LATEX)]))
     body = "".join(f"{row} \\\\\n" for row in rows)
     return (
         f"\\begin{{tabular}}{{{'l' * len(_COLUMNS)}}}\n\\hline\n{head} \\\\\n\\hline\n{body}\\hline\n\\end{{tabular}}\n"
@@ -134,27 +134,27 @@ _LISTINGS: dict[str, Callable[[Sequence[Claim]], str]] = {
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="python -m bounds",
         description="The claims about isometry: what they say, and whether they hold on drawn examples.",
         epilog=_EXAMPLES[""],
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"isogram {_version()}")
+    parser.add_argument("--version", action="version", version=f"isogram {version()}")
     commands = parser.add_subparsers(dest="command", metavar="list|verify", required=True)
     _command(
         commands, "list", list(_LISTINGS), "Print every claim: label, function, status, source, statement, erratum."
     )
     trying = _command(commands, "verify", ["text", "json"], "Try claims on examples drawn by hypothesis.")
     trying.add_argument("label", nargs="*", metavar="LABEL", help="labels as `list` prints them; default: all claims")
-    trying.add_argument("--examples", type=_integer, default=50, metavar="N", help="for each claim, default 50")
-    trying.add_argument("--seed", type=_integer, default=0, metavar="N", help="the same seed draws the same, default 0")
+    trying.add_argument("--examples", type=integer, default=50, metavar="N", help="for each claim, default 50")
+    trying.add_argument("--seed", type=integer, default=0, metavar="N", help="the same seed draws the same, default 0")
     return parser
 
 
 def _command(
-    commands: argparse._SubParsersAction[_Parser], name: str, formats: list[str], summary: str
+    commands: argparse._SubParsersAction[Parser], name: str, formats: list[str], summary: str
 ) -> argparse.ArgumentParser:
     parser = commands.add_parser(
         name,

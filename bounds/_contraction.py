@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bounds._certificate import Certificate, Hypothesis, certify
 from bounds._depth import Bracket, Run, below, minus, settle, start
-from meanfield._gap import _log1p_excess
+from meanfield._gap import log1p_excess
 from meanfield._layer import Layers
 
 __all__ = ["gap_decay", "potential_contraction", "spectral_gap_decay"]
@@ -40,9 +40,9 @@ def potential_contraction(layer: Layers, G0: Any, depth: int | None = None) -> C
     NOT_APPLICABLE: coincident inputs never separate.
     Raises ValueError for a diagonal that is not 1 (pass `correlation(G0)`), for what is no Gram matrix, and for a
     depth that is missing or contradicts the sequence; and as `Layer`.
-    Source: arXiv:2305.18399, Lemmas A.2 and A.3.  The tolerance takes 4e-15 for the relative error of an entry in
-    each layer (measured 1e-15, not proven) and follows it through the layers; so inputs whose cosine is within
-    some 1e-14 of 1 are UNDECIDED.
+    Source: arXiv:2305.18399, Lemmas A.2 and A.3.  The tolerance counts the error of beta and that of
+    `meanfield.trajectory`: the rounding of every entry in every layer, counted as 1e-14 and followed through the maps,
+    which is measured and not proven.  Inputs whose cosine is within some 1e-14 of 1 are UNDECIDED.
 
     >>> from meanfield import Layer
     >>> certificate = potential_contraction(Layer("relu"), [[1.0, 0.5], [0.5, 1.0]], 2)
@@ -137,7 +137,7 @@ def spectral_gap_decay(layer: Layers, G0: Any, depth: int | None = None, *, form
     matrix, and for a depth that is missing or contradicts the sequence; and as `Layer`.
     Source: arXiv:2305.18399, Theorem 5.1, sharpened; proof above.  The tolerance counts the error of the gap, of
     beta, of the determinant, and n eps times the largest eigenvalue for lambda_0: the form "determinant" decides
-    where lambda_0 is lost in rounding.
+    where lambda_0 is lost in rounding.  Where the form "map" is an equation, it is UNDECIDED.
 
     >>> from meanfield import Layer
     >>> G0 = [[1.0, 0.5, 0.5], [0.5, 1.0, 0.5], [0.5, 0.5, 1.0]]
@@ -208,7 +208,7 @@ def _log_gamma(n: int, mu: float) -> float:
 
 def _excess(t: float) -> float:
     """t - log1p(t) to full relative accuracy."""
-    return float(_log1p_excess(np.array(t))) if abs(t) < 0.5 else t - math.log1p(t)
+    return float(log1p_excess(np.array(t))) if abs(t) < 0.5 else t - math.log1p(t)
 
 
 def _log_log1p_exp(x: Floats) -> Floats:

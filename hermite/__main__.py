@@ -6,29 +6,17 @@ Data goes to stdout and nothing else; an error is one line on stderr with exit c
 from __future__ import annotations
 
 import argparse
-import os
-import re
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from fractions import Fraction
-from importlib import metadata
 from math import sqrt
 from pathlib import Path
-from typing import NoReturn
 
 from ._activation import activation, catalogue
+from ._console import FORMATS, Parser, integer, number, one_line, version, write
 from ._numeric import moments
 from ._table import Table, beta_table
 from .errors import MissingDependencyError, UnknownActivationError
 
-_FORMATS: dict[str, Callable[[Table], str]] = {
-    "text": Table.to_text,
-    "markdown": Table.to_markdown,
-    "latex": Table.to_latex,
-    "csv": Table.to_csv,
-    "json": Table.to_json,
-}
 _SIGMA = "a name (relu) or an expression in x: 'leaky_relu(x, negative_slope=0.2)', 'x*sigmoid(1.702*x)'"
 _EXAMPLES = {
     "": """examples:
@@ -53,13 +41,6 @@ _EXAMPLES = {
 }
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        if re.search("arguments: -[^-]", message):
-            message += "; write -- before expressions that start with a minus sign, and --gain=-1/2"
-        self.exit(2, f"{self.prog}: {_line(message)}\n")  # without the usage, which would make it many lines
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code is 0, or 2 with one line on stderr, or 1 when nobody reads stdout.
 
@@ -75,30 +56,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(argv)
     try:
-        text = _FORMATS[options.format](options.table(options))
-        return _write(text if text.endswith("\n") else text + "\n", options.output)
+        text = FORMATS[options.format](options.table(options))
+        return write(text if text.endswith("\n") else text + "\n", options.output)
     except (UnknownActivationError, MissingDependencyError, ValueError, OSError) as error:
-        print(f"{parser.prog} {options.command}: {_line(str(error))}", file=sys.stderr)
+        print(f"{parser.prog} {options.command}: {one_line(str(error))}", file=sys.stderr)
         return 2
-
-
-def _line(message: str) -> str:
-    return " ".join(message.split())
-
-
-def _write(text: str, output: Path | None) -> int:
-    if output is not None:
-        output.write_text(text, encoding="utf-8", newline="\n")
-        return 0
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # the interpreter flushes once more at exit, and would then complain
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    return 0
 
 
 # ---- the tables -----------------------------------------------------------------------------------------------
@@ -129,14 +91,14 @@ def _list(options: argparse.Namespace) -> Table:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="python -m hermite",
         description="Hermite coefficients and isometry strengths of activation functions under N(0, 1).",
         epilog=_EXAMPLES[""],
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"isogram {_version()}")
+    parser.add_argument("--version", action="version", version=f"isogram {version()}")
     commands = parser.add_subparsers(dest="command", metavar="beta|coefficients|list", required=True)
 
     beta = _command(commands, "beta", _beta, "a table of isometry strengths beta = 2 - c_1^2/variance")
@@ -145,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
         "--gain",
         nargs="+",
         action="extend",
-        type=_number,
+        type=number,
         metavar="G",
         help="gains of sigma(G*x), default 1; after SIGMA",
     )
@@ -153,9 +115,9 @@ def _parser() -> argparse.ArgumentParser:
 
     coefficients = _command(commands, "coefficients", _coefficients, "Hermite coefficients c_0..c_K with their error")
     coefficients.add_argument("sigma", metavar="SIGMA", help=_SIGMA)
-    coefficients.add_argument("--degree", type=_integer, required=True, metavar="K", help="the last degree")
-    coefficients.add_argument("--gain", type=_number, default=1, metavar="G", help="of sigma(G*x + B), default 1")
-    coefficients.add_argument("--shift", type=_number, default=0, metavar="B", help="of sigma(G*x + B), default 0")
+    coefficients.add_argument("--degree", type=integer, required=True, metavar="K", help="the last degree")
+    coefficients.add_argument("--gain", type=number, default=1, metavar="G", help="of sigma(G*x + B), default 1")
+    coefficients.add_argument("--shift", type=number, default=0, metavar="B", help="of sigma(G*x + B), default 0")
     _digits(coefficients)
 
     _command(commands, "list", _list, "the catalogue: names, formulas, parameters, breakpoints")
@@ -163,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _command(
-    commands: argparse._SubParsersAction[_Parser], name: str, table: Callable[[argparse.Namespace], Table], summary: str
+    commands: argparse._SubParsersAction[Parser], name: str, table: Callable[[argparse.Namespace], Table], summary: str
 ) -> argparse.ArgumentParser:
     parser = commands.add_parser(
         name,
@@ -173,7 +135,7 @@ def _command(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--format", choices=_FORMATS, default="text", help="default: text; csv and json need no extra")
+    parser.add_argument("--format", choices=FORMATS, default="text", help="default: text; csv and json need no extra")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write there instead of to stdout")
     parser.set_defaults(table=table)
     return parser
@@ -181,31 +143,8 @@ def _command(
 
 def _digits(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--digits", type=_integer, default=15, metavar="N", help="significant digits, at most; fewer where the error is"
+        "--digits", type=integer, default=15, metavar="N", help="significant digits, at most; fewer where the error is"
     )
-
-
-def _number(text: str) -> Fraction:
-    """An exact number: a decimal (0.1 is 1/10) or a fraction."""
-    match = re.fullmatch(r"[+-]?(\d+/\d+|(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?)", text)
-    # exponents are short, for Fraction would write out 10**1000000000
-    with suppress(ZeroDivisionError):
-        if match is not None and len(text) <= 400:
-            return Fraction(text)
-    raise argparse.ArgumentTypeError(f"{text[:60]!r} is not a number; write a decimal or a fraction such as 0.5 or 1/3")
-
-
-def _integer(text: str) -> int:
-    if re.fullmatch(r"[+-]?\d{1,9}", text) is None:
-        raise argparse.ArgumentTypeError(f"{text[:60]!r} is not an integer")
-    return int(text)
-
-
-def _version() -> str:
-    try:
-        return metadata.version("isogram")
-    except metadata.PackageNotFoundError:
-        return "(not installed)"
 
 
 if __name__ == "__main__":

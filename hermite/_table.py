@@ -36,7 +36,7 @@ _MATH = {
     "c_0": "$c_0$", "c_1": "$c_1$", "c_k": "$c_k$", "k": "$k$", "r": "$r$", "beta": r"$\beta$",
     "variance": r"$\operatorname{Var}\sigma$",
 }  # fmt: skip
-_LATEX = str.maketrans(
+LATEX = str.maketrans(
     {c: f"\\{c}" for c in "_&%#${}"}
     | {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
 )
@@ -125,7 +125,7 @@ class Table:
             [_latex(c, value, cell) for c, value, cell in zip(self.columns, row, cells, strict=True)]
             for row, cells in zip(self.rows, self._printed(), strict=True)
         ]
-        return self._tabulated("latex_raw", [_MATH.get(c, c.translate(_LATEX)) for c in self.columns], rows)
+        return self._tabulated("latex_raw", [_MATH.get(c, c.translate(LATEX)) for c in self.columns], rows)
 
     def to_csv(self) -> str:
         r"""Comma-separated values (RFC 4180 quoting, lines end in \n); an empty cell where there is no number.
@@ -243,7 +243,7 @@ def _markdown(column: str, cell: str | None) -> str:
 def _latex(column: str, value: Cell, cell: str | None) -> str:
     text = _line(cell)
     if isinstance(value, str):
-        escaped = text.translate(_LATEX)
+        escaped = text.translate(LATEX)
         return rf"\texttt{{{escaped}}}" if column in _CODE and text else escaped
     mantissa, e, exponent = text.partition("e")
     return "--" if not text else f"${mantissa} \\times 10^{{{int(exponent)}}}$" if e else f"${mantissa}$"

@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hermite.__main__ import _FORMATS, _integer, _line, _number, _Parser, _version, _write
+from hermite._console import FORMATS, Parser, integer, number, one_line, version, write
 from hermite._table import Cell, Table
 from hermite.errors import MissingDependencyError, UnknownActivationError
 
@@ -56,9 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     try:
         text = _iterate(options)
-        return _write(text if text.endswith("\n") else text + "\n", options.output)
+        return write(text if text.endswith("\n") else text + "\n", options.output)
     except (UnknownActivationError, MissingDependencyError, ValueError, OSError, MemoryError) as error:
-        print(f"{parser.prog} {options.command}: {_line(str(error))}", file=sys.stderr)
+        print(f"{parser.prog} {options.command}: {one_line(str(error))}", file=sys.stderr)
         return 2
 
 
@@ -72,7 +72,7 @@ def _iterate(options: argparse.Namespace) -> str:
     path = trajectory(layer, _start(options), depth, gap_layers=None if every is None else shown)
     if options.plot is not None:
         _draw(path, options.plot)
-    return _FORMATS[options.format](_table(path, shown, digits))
+    return FORMATS[options.format](_table(path, shown, digits))
 
 
 # ---- the start ------------------------------------------------------------------------------------------------
@@ -188,14 +188,14 @@ def _draw(path: Trajectory, file: Path) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="python -m meanfield",
         description="Gram matrices of a batch of inputs, layer by layer, in wide random networks.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"isogram {_version()}")
+    parser.add_argument("--version", action="version", version=f"isogram {version()}")
     commands = parser.add_subparsers(dest="command", metavar="iterate", required=True)
     summary = "isometry gap, potential and largest correlation at every layer"
     iterate = commands.add_parser(
@@ -208,22 +208,22 @@ def _parser() -> argparse.ArgumentParser:
     )
     what = "a name (relu) or an expression in x: 'x*sigmoid(1.702*x)'"
     iterate.add_argument("activation", metavar="ACTIVATION", help=what)
-    iterate.add_argument("--depth", type=_integer, default=50, metavar="L", help="number of layers, default 50")
-    iterate.add_argument("--gain", type=_number, default=1, metavar="G", help="of sigma(G*x), default 1")
+    iterate.add_argument("--depth", type=integer, default=50, metavar="L", help="number of layers, default 50")
+    iterate.add_argument("--gain", type=number, default=1, metavar="G", help="of sigma(G*x), default 1")
     _start_options(iterate)
     iterate.add_argument(
         "--every",
-        type=_integer,
+        type=integer,
         metavar="K",
         help="layers 0, K, 2K, ... and the last; else all, their gaps for n <= 512",
     )
     iterate.add_argument(
         "--digits",
-        type=_integer,
+        type=integer,
         metavar="N",
         help="significant digits, at most; fewer where the error is; default 15 for csv and json, else 6",
     )
-    iterate.add_argument("--format", choices=_FORMATS, default="text", help="default: text; csv and json need no extra")
+    iterate.add_argument("--format", choices=FORMATS, default="text", help="default: text; csv and json need no extra")
     iterate.add_argument("--output", type=Path, metavar="FILE", help="write there instead of to stdout")
     iterate.add_argument("--plot", type=Path, metavar="FILE", help="also draw the gap: .png, .svg, .pdf")
     return parser
@@ -233,15 +233,15 @@ def _start_options(parser: argparse.ArgumentParser) -> None:
     start = parser.add_argument_group(
         "where to start: n inputs with equal correlations, or one of --random, --gram, --inputs"
     )
-    start.add_argument("--n", type=_integer, metavar="N", help="number of inputs, default 10")
-    start.add_argument("--rho", type=_number, metavar="R", help="their correlation, default 0.5")
+    start.add_argument("--n", type=integer, metavar="N", help="number of inputs, default 10")
+    start.add_argument("--rho", type=number, metavar="R", help="their correlation, default 0.5")
     one = start.add_mutually_exclusive_group()
-    one.add_argument("--random", type=_integer, nargs=2, metavar=("N", "D"), help="N Gaussian inputs of D features")
+    one.add_argument("--random", type=integer, nargs=2, metavar=("N", "D"), help="N Gaussian inputs of D features")
     one.add_argument(
         "--gram", type=Path, metavar="FILE", help="a Gram matrix, .npy or text; normalised to unit diagonal"
     )
     one.add_argument("--inputs", type=Path, metavar="FILE", help="inputs as rows, .npy or text; layer-normalised")
-    start.add_argument("--seed", type=_integer, metavar="S", help="of --random, default 0")
+    start.add_argument("--seed", type=integer, metavar="S", help="of --random, default 0")
 
 
 if __name__ == "__main__":

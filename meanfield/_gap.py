@@ -129,10 +129,10 @@ def diagonal_gap(a: Floats) -> float:
     near = np.abs(t) < 0.5
     # the quotient of an entry of 1e-300 and a mean of 1e300 is 0: its logarithm is not taken from it
     logs = np.log(mantissa / mean) + exponent * math.log(2.0)
-    return float(np.where(near, _log1p_excess(np.where(near, t, 0.0)), t - logs).mean())
+    return float(np.where(near, log1p_excess(np.where(near, t, 0.0)), t - logs).mean())
 
 
-def _log1p_excess(t: Floats) -> Floats:
+def log1p_excess(t: Floats) -> Floats:
     """t - log1p(t) for |t| <= 1/2 without cancellation: with z = t/(2 + t), log1p(t) = 2 artanh(z)."""
     z = t / (2.0 + t)
     series = np.zeros_like(z)
