@@ -68,7 +68,8 @@ class Claim:
         """Try the claim on drawn examples; reproducible by seed.
 
         examples: how many to draw, at least 1; seed: a nonnegative integer.  Returns a record with the number of each
-        verdict, the smallest slack and the input that met it, and, where one fails, a shrunk counterexample.
+        verdict, the smallest slack and the input that met it, and, where one fails, a shrunk counterexample. What
+        rounding leaves UNDECIDED is tried again with exact=True where the function has it.
         Raises ValueError for examples or seed out of range, for a strategy that draws no tuples, and for a function
         that returns no Certificate.
         """
