@@ -98,6 +98,6 @@ def bench_ratios_against_sampling_and_a_fixed_rule(capsys: pytest.CaptureFixture
         for way, (call, rounds) in ways.items():
             seconds, value = _best(call, rounds)
             base = base or seconds
-            rows.append(f"{name:>8} {way:>22} {1e3 * seconds:9.3f} {seconds / base:8.1f} {abs(value - exact):9.1e}")
+            rows.append(f"{name:>8} {way:>22} {1e3 * seconds:9.3f} {seconds / base:8.3g} {abs(value - exact):9.1e}")
     with capsys.disabled():
         print("\n" + "\n".join(rows))

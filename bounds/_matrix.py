@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bounds._certificate import Certificate, Hypothesis, Values, certify
-from meanfield._functionals import GapEstimate, estimate_isometry_gap
+from meanfield._functionals import GapEstimate, estimate_isometry_gap, log_isometry_gap
 from meanfield._gram import check_correlation, check_gram
 
 __all__ = ["determinant_sandwich", "isometry_properties", "normalization_gain"]
@@ -174,7 +174,8 @@ def _isometry_sides(M: Any, checked: Floats) -> _Sides:
     (value, error), (again, error_again) = map(_isometry, estimates)
     gap, least, status = float(estimates[0].value), float(estimates[0].lower), estimates[0].status
     complement = 1.0 - value if status == "unresolved" else -math.expm1(-gap)
-    is_one = False if least > 0 else True if gap == 0 else None
+    # a gap below 1e-308 is 0 in float64, its logarithm is not
+    is_one = (log_isometry_gap(M) == -math.inf) if gap == 0 else False if least > 0 else None
     one = _differ(is_one, np.array_equal(checked, checked[0, 0] * np.eye(len(checked))))
     zero = _differ(None if status == "unresolved" else math.isinf(gap), status == "singular")
     allowed = error + error_again + EPS * (value + again)

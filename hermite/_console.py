@@ -16,6 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import NoReturn
 
+from ._numbers import text_fraction
 from ._table import Table
 
 FORMATS: dict[str, Callable[[Table], str]] = {
@@ -59,12 +60,11 @@ def write(text: str, output: Path | None) -> int:
 
 def number(text: str) -> Fraction:
     """An exact number: a decimal (0.1 is 1/10) or a fraction."""
-    match = re.fullmatch(r"[+-]?(\d+/\d+|(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?)", text)
-    # exponents are short, for Fraction would write out 10**1000000000
-    with suppress(ZeroDivisionError):
-        if match is not None and len(text) <= 400:
-            return Fraction(text)
-    raise argparse.ArgumentTypeError(f"{text[:60]!r} is not a number; write a decimal or a fraction such as 0.5 or 1/3")
+    try:
+        return text_fraction(text, "it")
+    except ValueError:
+        why = f"{text[:60]!r} is not a number; write a decimal or a fraction such as 0.5 or 1/3"
+        raise argparse.ArgumentTypeError(why) from None
 
 
 def integer(text: str) -> int:

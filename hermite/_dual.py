@@ -123,15 +123,15 @@ def reduced_dual(sigma: Activation) -> ReducedDual:
     tree = sigma.expr
     if tree.op == "add" and tree.args[0].op == "num":  # f does not see a constant, but rounding would
         return replace(reduced_dual(replace(sigma, expr=tree.args[1])), name=sigma.name)
+    closed = closed_weights(tree)
+    if closed is not None:
+        return _converged(sigma, low, closed)
     if low.second > _LARGE_MEAN * low.variance:
         ratio = abs(low.c0) / math.sqrt(low.variance)
         raise PrecisionError(
             f"the dual of {sigma.name} is not available to 1e-14: its mean is {ratio:.0e} times its deviation; "
             "subtract it"
         )
-    closed = closed_weights(tree)
-    if closed is not None:
-        return _converged(sigma, low, closed)
     for degree in _DEGREES:
         weights = _weights(sigma, low, degree)
         tail = max(1.0 - float(np.sum(weights)), 0.0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
+from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -12,11 +14,13 @@ import numpy as np
 
 
 def as_fraction(value: Any, argument: str) -> Fraction:
-    """An exact rational; a float means its shortest decimal (0.1 is 1/10), other numbers mean themselves.
+    """An exact rational; floats and text mean their decimal (0.1 and "1/10" are 1/10), other numbers themselves.
 
     Raises ValueError naming the argument for anything that is not a finite real number.
     """
-    if isinstance(value, (bool, np.bool_, str, bytes)) or value is None:
+    if isinstance(value, str):
+        return text_fraction(value, argument)
+    if isinstance(value, (bool, np.bool_, bytes)) or value is None:
         raise ValueError(f"{argument} must be a real number, got {value!r}")
     if isinstance(value, (float, np.floating)):
         if not math.isfinite(value):
@@ -32,6 +36,15 @@ def as_fraction(value: Any, argument: str) -> Fraction:
     if exact is None:
         raise ValueError(f"{argument} must be a finite real number, got {value!r}")
     return exact
+
+
+def text_fraction(text: str, argument: str) -> Fraction:
+    """The exact number of a decimal or a fraction; exponents are short, for 1e1000000000 would be written out."""
+    match = re.fullmatch(r"[+-]?(\d+/\d+|(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?)", text)
+    with suppress(ZeroDivisionError):
+        if match is not None and len(text) <= 400:
+            return Fraction(text)
+    raise ValueError(f"{argument} must be a decimal or a fraction such as 0.5 or 1/3, got {text[:60]!r}")
 
 
 def _foreign(value: Any) -> Fraction | None:

@@ -75,7 +75,7 @@ def pieces(tree: Node) -> tuple[Piece, ...]:
 
 
 def _split(tree: Node, low: Point, high: Point, seen: _Marks) -> list[_Case]:
-    if tree.constant or tree.op == "x":
+    if tree.op == "x" or (tree.constant and not tree.splits):
         return [(low, high, tree)]
     if tree.op == "if":
         return list(_split_if(tree, low, high, seen))

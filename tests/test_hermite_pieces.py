@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import hermite
 from hermite._interpreter import evaluate
 from hermite._pieces import Piece
+from hermite._tree import SPLITTING, Node
 from hermite.errors import ActivationParseError, NotSquareIntegrableError
 
 X = np.linspace(-11.3, 11.1, 1121) + 0.00137  # off the ends: there a piece and the function may differ
@@ -190,6 +191,11 @@ def test_singular_ends(text: str, singular: list[float]) -> None:
 # ---- the pieces are the function ------------------------------------------------------------------------------
 
 
+def splits(node: Node) -> bool:
+    """Whether a choice that depends on x is left."""
+    return not node.constant and (node.op in SPLITTING or any(splits(u) for u in node.args))
+
+
 def check_pieces(sigma: hermite.Activation) -> None:
     pieces = sigma.pieces
     assert pieces[0].lower.value == -math.inf
@@ -199,7 +205,7 @@ def check_pieces(sigma: hermite.Activation) -> None:
         assert left.upper.value <= right.upper.value
     total = sigma(X)
     for p in pieces:
-        assert not p.expr.splits
+        assert not splits(p.expr)
         inside = (p.lower.value + 1e-9 < X) & (p.upper.value - 1e-9 > X)
         branch = evaluate(p.expr, X[inside])
         assert branch == pytest.approx(total[inside], rel=1e-12, abs=1e-12, nan_ok=True), str(p)
@@ -230,6 +236,13 @@ _SPLIT = st.recursive(
     ),
     max_leaves=5,
 )
+
+
+@pytest.mark.parametrize("text", ["x*abs(tanh(1/4))", "x + sign(pi - 3)", "x*max(exp(1), pi)", "x if pi > 3 else 1"])
+def test_constant_splits_are_decided_too(text: str) -> None:
+    """A piece has no choice left at all, so that every engine can take it as a smooth expression."""
+    (piece,) = hermite.activation(text).pieces
+    assert not piece.expr.splits
 
 
 @given(_SPLIT)

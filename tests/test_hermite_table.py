@@ -468,7 +468,7 @@ def test_a_constant_is_refused_by_name(sigmas: Any, gains: Any, message: str) ->
         beta_table(sigmas, gains=gains)
 
 
-@pytest.mark.parametrize("gains", ["1", ["1"], [None], math.nan, [math.inf], [True], [1j]])
+@pytest.mark.parametrize("gains", ["one", ["one"], [None], math.nan, [math.inf], [True], [1j]])
 def test_a_gain_that_is_no_number_is_refused(gains: Any) -> None:
     with pytest.raises(ValueError, match="gain must be"):
         beta_table("relu", gains=gains)

@@ -307,7 +307,7 @@ def test_the_sign_of_the_gain_does_not_matter(name: str) -> None:
     assert np.allclose(Layer(name, gain=-1).map(GRID), Layer(name).map(GRID), rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize("gain", [0, 0.0, -0.0, math.nan, math.inf, "2", None, True, 1j, [1.0, 2.0]])
+@pytest.mark.parametrize("gain", [0, 0.0, -0.0, math.nan, math.inf, "two", None, True, 1j, [1.0, 2.0]])
 def test_a_gain_that_is_no_nonzero_number_is_refused_by_name(gain: Any) -> None:
     with pytest.raises(ValueError, match="gain must"):
         Layer("relu", gain=gain)
