@@ -224,7 +224,8 @@ def activation(
     spec: a registered name (torch's names and parameters, jax's aliases), a text in the expression grammar
     (x, pi, decimals, + - * / **, `a if u > v else b`, elementary functions, catalogue names, `He(3, x)`), a
     callable on float64 arrays (or on single floats), or an Activation. Text and floats mean their shortest decimal:
-    gain=0.1 is 1/10. breakpoints: where a callable is not smooth; without them they are searched for. growth:
+    gain=0.1 is 1/10. breakpoints: where a callable is not smooth; without them they are searched for (a feature
+    narrower than 1e-3 may be missed: declare its ends, or give a text, whose features are read off it). growth:
     (A, B, Q) with |sigma(x)| <= A exp(B|x| + Q x^2), for what it cannot be derived from. parameters: those of the
     named entry, such as negative_slope.
 

@@ -297,7 +297,7 @@ class _Source:
         """O/rho^j and E/rho^k at rho = 1 - s^2."""
         rho = 1 - s * s
         if self.short(rho):
-            return self.series(rho, powers[0]), self.series(rho, powers[1])
+            return self.series(s, powers[0]), self.series(s, powers[1])
         plus, minus = self.pair(s)
         odd, even = 0.5 * (plus - minus) / rho ** powers[0], 0.5 * (plus + minus) / rho ** powers[1]
         # a part that vanishes by parity must not come back as rounding of the double integral
@@ -307,15 +307,21 @@ class _Source:
         """Whether the Hermite series has converged at rho."""
         return self.tail * rho ** len(self.weights) <= _NEGLIGIBLE
 
-    def series(self, rho: float, first: int) -> float:
+    def series(self, s: float, first: int) -> float:
+        """The sum of w_k rho^(k - first) over k = first, first + 2, ...
+
+        Powers by the exact logarithm of rho: rho^2 rounded, to the power 200, would be off by 2e-14.
+        """
         w = self.weights[first::2]
-        return float(np.sum(w * (rho * rho) ** np.arange(len(w))))
+        if s == 1:
+            return float(w[0]) if len(w) else 0.0
+        return float(np.sum(w * np.exp(2 * np.arange(len(w)) * math.log1p(-s * s))))
 
     def pair(self, s: float) -> tuple[float, float]:
         """f(rho), f(-rho) at rho = 1 - s^2; s itself is the argument, for 1 - rho loses it near rho = 1."""
         rho = 1 - s * s
         if self.short(rho):
-            odd, even = rho * self.series(rho, 1), self.series(rho, 0)
+            odd, even = rho * self.series(s, 1), self.series(s, 0)
             return odd + even, even - odd
         if s not in self.known:
             self.known[s] = (1.0, at_minus_one(self.sigma, self.low)) if s == 0 else rotated(self.sigma, self.low, s)

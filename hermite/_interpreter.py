@@ -13,10 +13,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ._recurrence import Array, hermite_sequence
-from ._tree import ONE, Node, Opaque, compare
+from ._tree import ONE, Node, Opaque, call, compare, num
 
 Scaled: TypeAlias = tuple[Array, Array | None]
 
+_ROOT_TWO = call("sqrt", num(2))
 _EXP_LIMIT = 700.0  # exp beyond it overflows
 
 
@@ -217,8 +218,21 @@ def _tail(node: Node, x: Array) -> Array | None:
     from scipy.special import erfc, expit
 
     c, function, inner, same = parts
-    u = _plain(_scaled(inner, x)) * (1.0 if same else -1.0)
+    sign = 1.0 if same else -1.0
+    if function == "erf" and inner.op == "div" and inner.args[1] == _ROOT_TWO:
+        return 2 * c * _normal_cdf(sign * _plain(_scaled(inner.args[0], x)))
+    u = sign * _plain(_scaled(inner, x))
     return np.asarray(c * erfc(-u) if function == "erf" else 2 * c * expit(2 * u))
+
+
+def _normal_cdf(v: Array) -> Array:
+    """Phi(v); in the left tail exp(-v^2/2) erfcx(-v/sqrt 2)/2, since rounding v/sqrt(2) would cost v^2 ulps."""
+    from scipy.special import erfc, erfcx
+
+    low = np.minimum(v, -1.0)
+    head = low.astype(np.float32).astype(np.float64)  # its square is exact
+    tail = np.exp(-head * head / 2) * np.exp(-(low - head) * (low + head) / 2)
+    return np.where(v < -1, 0.5 * tail * erfcx(-low / np.sqrt(2)), 0.5 * np.asarray(erfc(-v / np.sqrt(2))))
 
 
 def _log_tail(node: Node, x: Array) -> Array | None:

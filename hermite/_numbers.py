@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+_MAX_EXPONENT = 1000  # decimal: larger ones would be written out digit by digit
+
 
 def as_fraction(value: Any, argument: str) -> Fraction:
     """An exact rational; floats and text mean their decimal (0.1 and "1/10" are 1/10), other numbers themselves.
@@ -28,7 +30,7 @@ def as_fraction(value: Any, argument: str) -> Fraction:
         return Fraction(str(value))
     if isinstance(value, (numbers.Rational, np.integer)):
         return Fraction(int(value.numerator), int(value.denominator))
-    if isinstance(value, Decimal) and value.is_finite():
+    if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) <= _MAX_EXPONENT:
         return Fraction(value)
     if isinstance(value, np.ndarray) and value.shape == () and value.dtype.kind in "fiu":
         return as_fraction(value[()], argument)
@@ -54,6 +56,8 @@ def _foreign(value: Any) -> Fraction | None:
     raw = getattr(value, "_mpf_", None)
     if isinstance(raw, tuple) and len(raw) == 4 and int(raw[1]) != 0:
         negative, mantissa, exponent, _ = raw
+        if abs(int(exponent)) > 4 * _MAX_EXPONENT:
+            return None
         size = Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
         return -size if negative else size
     if isinstance(raw, tuple) and raw[2] == 0:

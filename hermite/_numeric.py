@@ -14,11 +14,10 @@ from ._extent import MEAN, SQUARE
 from ._interpreter import constant_value
 from ._moments import Moments
 from ._panels import panels, weighted
-from ._polynomials import check_degree
+from ._polynomials import MAX_DEGREE, check_degree
 from ._recurrence import Array
 from .errors import ConstantActivationError, PrecisionError
 
-MAX_DEGREE = 20000
 _EPS = 2.0**-52
 _BLOCK = 64
 
@@ -94,7 +93,7 @@ def project(nodes: Rule, degree: int, sizes: Array | None = None) -> Array:
     for i in (0, 1):
         gamma[i + 2 :: 2] = np.cumprod(np.sqrt(k[i::2] / (k[i::2] + 1)))[: len(gamma[i + 2 :: 2])]
     slope = gamma[:-1] / (gamma[1:] * np.sqrt(np.arange(degree + 1) + 1.0))
-    out, block = np.empty(degree + 1), np.empty((_BLOCK + 2, len(data)))
+    out, block, terms = np.empty(degree + 1), np.empty((_BLOCK + 2, len(data))), np.empty((_BLOCK, len(data)))
     block[0], block[1] = 0.0, nodes.ground[live]
     for start in range(0, degree + 1, _BLOCK):
         rows = min(_BLOCK, degree + 1 - start)
@@ -103,9 +102,11 @@ def project(nodes: Rule, degree: int, sizes: Array | None = None) -> Array:
             block[i + 2] *= slope[start + i]
             block[i + 2] -= block[i]
         part = slice(start, start + rows)
-        out[part] = gamma[part] * (block[1 : rows + 1] @ data)
+        # pairwise sums: the products of BLAS accumulate in one register and lose a digit over thousands of nodes
+        np.multiply(block[1 : rows + 1], data, out=terms[:rows])
+        out[part] = gamma[part] * terms[:rows].sum(axis=1)
         if sizes is not None:
-            sizes[part] = gamma[part] * (np.abs(block[1 : rows + 1]) @ np.abs(data))
+            sizes[part] = gamma[part] * np.abs(terms[:rows]).sum(axis=1)
         block[:2] = block[rows : rows + 2]
     return out
 
@@ -149,10 +150,10 @@ def basic(sigma: Activation) -> Scaled:
 def _low(nodes: Rule) -> Scaled:
     """c_0 and c_1 first, then variance and residual as integrals of squares, never as differences of moments."""
     x, f, w, ground = nodes.x, nodes.f, nodes.weights, nodes.ground
-    c0, c1 = float((w * f) @ ground), float((w * f) @ (x * ground))
+    c0, c1 = float(np.sum(w * f * ground)), float(np.sum(w * f * (x * ground)))
     centred = f - c0 * ground
     rest = centred - c1 * x * ground
-    second, variance, residual = float(w @ (f * f)), float(w @ (centred * centred)), float(w @ (rest * rest))
+    second, variance, residual = (float(np.sum(w * v * v)) for v in (f, centred, rest))
     return Scaled(c0, c1, second, variance, residual, 8 * _EPS, nodes.log_scale)
 
 
@@ -318,8 +319,8 @@ def expectation(g: ActivationLike) -> float:
     found, value, size = panels(s, MEAN), [], 0.0
     for extra in (0, 8):
         nodes = rule(s, 2, extra, MEAN)
-        value.append(float(nodes.weights @ nodes.f))
-        size = float(nodes.weights @ np.abs(nodes.f))
+        value.append(float(np.sum(nodes.weights * nodes.f)))
+        size = float(np.sum(nodes.weights * np.abs(nodes.f)))
     allowed = 4e-15 * (1 + found.peak**2 / 2) * size
     if not abs(value[0] - value[1]) <= allowed or found.remainder > allowed > 0:
         raise PrecisionError(f"{s.name}: its mean is known to {abs(value[0] - value[1]):.1e} only")

@@ -206,9 +206,11 @@ def _found_kinks(search: _Search) -> Iterator[float]:
 
 def _noise(s: Array, f: Array, anchor: float) -> Array:
     """What an ulp of x does to f on each panel: sin(50*x) cannot be smoother than that."""
+    # mean slope, not the largest: a jump has one large slope, and must be closed in on to the last ulp
+    variation = np.abs(np.diff(f, axis=1)).sum(axis=1)
     with np.errstate(all="ignore"):
-        slope = np.abs(np.diff(f, axis=1) / np.diff(s, axis=1)).max(axis=1)
-        return np.asarray(2e-16 * np.abs(s + anchor).max(axis=1) * np.where(np.isfinite(slope), slope, 0.0))
+        noise = 2e-16 * np.abs(s + anchor).max(axis=1) * variation / (s[:, -1] - s[:, 0])
+    return np.where(np.isfinite(noise), noise, 0.0)
 
 
 def _halves(low: Array, high: Array) -> tuple[Array, Array]:

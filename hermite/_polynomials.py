@@ -9,6 +9,8 @@ import numpy as np
 
 from ._recurrence import Array, hermite_sequence
 
+MAX_DEGREE = 20000
+
 
 def check_degree(degree: Any, argument: str = "degree") -> int:
     """A non-negative integer, or ValueError naming the argument."""
@@ -27,7 +29,7 @@ def polynomials(x: Any, degree: int) -> Array:
     They are orthonormal under N(0, 1): E[He_j(X) He_k(X)] = 1 if j = k, else 0, by the stable recurrence
     sqrt(k+1) He_{k+1}(x) = x He_k(x) - sqrt(k) He_{k-1}(x).
 
-    x: real numbers of any shape; degree: a non-negative integer. Returns shape (*x.shape, degree + 1). NaN stays NaN,
+    x: real numbers of any shape; degree: an integer from 0 to 20000. Returns shape (*x.shape, degree + 1). NaN stays,
     values beyond float64 become infinities of the right sign (never NaN). Near a zero of He_k the absolute error is
     that of moving x by an ulp. Raises ValueError for a negative or fractional degree.
 
@@ -37,6 +39,8 @@ def polynomials(x: Any, degree: int) -> Array:
     array([ 1.        ,  1.5       ,  0.88388348, -0.45927933])
     """
     k = check_degree(degree)
+    if k > MAX_DEGREE:
+        raise ValueError(f"degree must be at most {MAX_DEGREE}, got {degree}")
     values = np.asarray(x)
     if values.dtype.kind not in "fiub":
         raise ValueError(f"x must hold real numbers, got dtype {values.dtype}")

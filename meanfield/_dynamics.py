@@ -38,7 +38,9 @@ class Trajectory:
     layer: 0..depth; isometry_gap (nan exactly at layers absent from gap_layers, inf where singular),
     isometry_gap_error, log_isometry_gap (no floor: follows gaps below 1e-308), potential and log_potential
     (inf where two inputs are parallel), max_correlation, max_correlation_error (0 where two inputs are exactly
-    parallel, elsewhere no entry is further off); status: how each gap was had, "" where it was not asked; gap_layers;
+    parallel, elsewhere no entry is further off); status: how each gap was had
+    ("resolved", "exact", "singular", "unresolved" as in `estimate_isometry_gap`; "underflow": correlations have fallen
+    below 5e-324, so gap 0 and its logarithm -inf are lost digits), "" where it was not asked; gap_layers;
     gram: the last Gram matrix; label: the activation(s).
     """
 
@@ -148,8 +150,14 @@ def trajectory(
         C, largest[i], error[i] = G, most, 0.0 if parallel else off
         if i in wanted:
             gaps[i] = SINGULAR if parallel else _later_gap(G, off) if i else _first_gap(G)
+            if largest[i] == 0.0 < largest[0]:
+                gaps[i] = _UNDERFLOW
         report(i)
     return _record(layers, largest, error, gaps, C)
+
+
+# all entries have fallen below 5e-324: the gap is not 0, but it and its logarithm are lost
+_UNDERFLOW = Gap(0.0, math.ulp(0.0), -math.inf, "underflow")
 
 
 def _followed(layers: tuple[Layer, ...], C: Floats) -> Iterator[tuple[Floats, float, float, bool]]:

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-GapStatus = Literal["resolved", "exact", "singular", "unresolved"]
+GapStatus = Literal["resolved", "exact", "singular", "unresolved", "underflow"]
 
 EPS = float(np.finfo(np.float64).eps)
 

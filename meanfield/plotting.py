@@ -26,6 +26,8 @@ def plot_trajectory(trajectory: Trajectory, *, ax: Axes | None = None, **style: 
     >>> plot_trajectory(trajectory(Layer("relu"), [[1, 0.5], [0.5, 1]], 5)).get_ylabel()
     'isometry gap'
     """
+    if ax is not None and not hasattr(ax, "set_yscale"):
+        raise ValueError(f"ax must be matplotlib axes or None, got {ax!r}")
     ax = _new_axes() if ax is None else ax
     gap = np.where(
         np.isfinite(trajectory.isometry_gap) & (trajectory.isometry_gap > 0), trajectory.isometry_gap, math.nan

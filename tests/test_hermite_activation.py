@@ -6,6 +6,7 @@ import functools
 import math
 import pickle
 import random
+import time
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -301,6 +302,47 @@ def test_gain_zero_is_a_constant() -> None:
     assert sigma(X) == pytest.approx(np.full(len(X), 1 / (1 + math.exp(-1))), rel=1e-15)
     with pytest.raises(ConstantActivationError):
         hermite.isometry_strength(sigma)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0.1", F(1, 10)),
+        ("1/3", F(1, 3)),
+        ("-2", F(-2)),
+        ("+.5", F(1, 2)),
+        ("5.", F(5)),
+        ("1e-3", F(1, 1000)),
+        ("2E1", F(20)),
+    ],
+)
+def test_numbers_as_text(text: str, value: Fraction) -> None:
+    assert (
+        hermite.activation("relu", gain=text, shift=text).expr
+        == hermite.activation("relu", gain=value, shift=value).expr
+    )
+    assert hermite.activation("leaky_relu", negative_slope=text).parameters == {"negative_slope": value}
+    assert hermite.activation(np.abs, breakpoints=[text]).breakpoints == (float(value),)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a", "1/0", "nan", "inf", "0x10", "1/3/4", "--1", "1e", "1e9999999", "9" * 10**5, "x"]
+)
+def test_texts_that_are_no_number(text: str) -> None:
+    with pytest.raises(ValueError, match="gain must be a decimal or a fraction") as caught:
+        hermite.activation("relu", gain=text)
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(
+    "number", [Decimal("1e3000000"), Decimal("1e-3000000"), mp.mpf("1e30000000"), mp.mpf("1e-30000000")]
+)
+def test_exponents_are_not_written_out(number: Any) -> None:
+    """A number far outside float64 is refused before a million digits of it exist."""
+    started = time.process_time()
+    with pytest.raises(ValueError, match=r"gain|1e300|bits"):
+        hermite.activation("relu", gain=number)
+    assert time.process_time() - started < 0.5
 
 
 @pytest.mark.parametrize("argument", ["gain", "shift"])

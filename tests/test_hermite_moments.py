@@ -428,6 +428,20 @@ def test_nearly_linear(a: str) -> None:
             check_moments(text, c0, c1, second)
 
 
+@pytest.mark.parametrize("i", range(1, 100, 7))
+def test_many_gains(i: int) -> None:
+    """Panels are placed by sampling: waves, bumps and steep slopes of many widths, each against its closed form."""
+    with mp.workdps(40):
+        a, p = mp.mpf(i) / 3, mp.mpf(3) / 10
+        size = mp.exp(-a * a / 2)
+        second = (1 - size**4 * mp.cos(2 * p)) / 2
+        check_moments(f"sin({i}/3*x + 0.3)", size * mp.sin(p), a * size * mp.cos(p), second)
+        a = mp.mpf(i * i) / 50
+        check_moments(f"exp(-{i * i}/50*x**2)", 1 / mp.sqrt(1 + 2 * a), mp.mpf(0), 1 / mp.sqrt(1 + 4 * a))
+        slope = 2 * a / mp.sqrt(mp.pi * (1 + 2 * a * a))
+        check_moments(f"erf({i * i}/50*x)", mp.mpf(0), slope, 2 / mp.pi * mp.asin(2 * a * a / (1 + 2 * a * a)))
+
+
 @pytest.mark.parametrize("shift", ["1e3", "1e6", "1e9"])
 def test_a_large_mean_costs_what_is_promised(shift: str) -> None:
     with mp.workdps(40):

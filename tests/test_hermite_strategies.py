@@ -226,7 +226,7 @@ def test_exponentials_stop_at_gain_four(sigma: Activation) -> None:
     [
         ({"max_gain": 0.5}, "max_gain must be at least 1, got 0.5"),
         ({"max_gain": float("nan")}, "max_gain must be finite"),
-        ({"max_gain": "8"}, "max_gain must be a real number, got '8'"),
+        ({"max_gain": "eight"}, "max_gain must be a decimal or a fraction"),
         ({"max_shift": -1}, r"max_shift must lie in \[0, 6\], got -1"),
         ({"max_shift": 7}, r"max_shift must lie in \[0, 6\], got 7"),
         ({"max_breakpoints": -1}, "max_breakpoints must be an integer from 0 to 16, got -1"),

@@ -419,7 +419,8 @@ def test_even_what_underflows_has_a_status_and_no_warning(name: str) -> None:
     assert t.log_isometry_gap[-1] == -math.inf
     assert t.log_potential[-1] == -math.inf
     assert np.all(np.diff(t.log_isometry_gap[np.isfinite(t.log_isometry_gap)]) < 0)
-    assert set(t.status) == {"resolved"}
+    assert [s == "underflow" for s in t.status] == (t.max_correlation == 0.0).tolist()
+    assert set(t.status) == {"resolved", "underflow"}
     assert np.array_equal(t.gram, np.eye(3))
 
 
