@@ -32,7 +32,8 @@ class Verification:
     how often) for all four verdicts, so that a claim that never applied is seen.  smallest_slack, tolerance,
     tightest: the smallest finite slack of a side or layer that was decided, its tolerance, and the arguments; None if
     there was none.  Passed over, if there are others, are sides that are one and the same number (slack and tolerance
-    0), such as layer 0 of a potential.  counterexample: shrunk arguments on which the claim fails, else None.
+    0), such as layer 0 of a potential.  undecided: the first arguments on which rounding exceeded the slack, else
+    None.  counterexample: shrunk arguments on which the claim fails, else None.
     """
 
     label: str
@@ -43,6 +44,7 @@ class Verification:
     smallest_slack: float | None
     tolerance: float | None
     tightest: Arguments | None
+    undecided: Arguments | None
     counterexample: Arguments | None
 
     @property
@@ -61,6 +63,7 @@ class Verification:
             "smallest_slack": self.smallest_slack,
             "tolerance": self.tolerance,
             "tightest": self._written(self.tightest),
+            "undecided": self._written(self.undecided),
             "counterexample": self._written(self.counterexample),
         }
 
@@ -71,6 +74,8 @@ class Verification:
         if self.smallest_slack is not None:
             lines.append(f"  smallest slack {self.smallest_slack:.6g}, tolerance {self.tolerance:.2g}, at")
             lines.append(f"    {self._written(self.tightest)}")
+        if self.undecided is not None:
+            lines.append(f"  rounding exceeds the slack at\n    {self._written(self.undecided)}")
         if self.counterexample is not None:
             lines.append(f"  fails at\n    {self._written(self.counterexample)}")
         return "\n".join(lines)
@@ -102,6 +107,7 @@ def verify(claim: Claim, *, examples: int = 50, seed: int = 0) -> Verification:
         smallest_slack=slack,
         tolerance=tolerance,
         tightest=tightest,
+        undecided=seen.undecided,
         counterexample=counterexample,
     )
 
@@ -130,10 +136,13 @@ class _Seen:
         self.counts = dict.fromkeys(Verdict, 0)
         self.tightest: tuple[float, float, Arguments] | None = None
         self.equal: tuple[float, float, Arguments] | None = None
+        self.undecided: Arguments | None = None
 
     def visit(self, arguments: Arguments) -> None:
         certificate = _certificate(self.claim, arguments)
         self.counts[certificate.verdict] += 1
+        if certificate.verdict is Verdict.UNDECIDED and self.undecided is None:
+            self.undecided = arguments
         sides = zip(
             np.ravel(certificate.slack).tolist(),
             np.ravel(certificate.tolerance).tolist(),

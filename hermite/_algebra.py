@@ -10,6 +10,7 @@ import numpy as np
 from . import _tree as t
 from ._points import Bracket, Point, constant_point, rational
 from ._tree import Node
+from .errors import ActivationParseError
 
 
 def as_polynomial(tree: Node, limit: int = 64) -> list[Fraction] | None:
@@ -41,6 +42,39 @@ def as_polynomial(tree: Node, limit: int = 64) -> list[Fraction] | None:
         padded = [p + [Fraction(0)] * (n - len(p)) for p in (first, second)]
         return _trim([a + b for a, b in zip(*padded, strict=True)])
     return _trim(_times(first, second)) if len(first) + len(second) - 2 <= limit else None
+
+
+def shifted(tree: Node, c: Fraction) -> Node:
+    """The tree in s = x - c, with polynomials expanded at c: x^2 - 1 at c = 1 is s (2 + s), exact for s = 1e-200."""
+    p = as_polynomial(tree)
+    if p is not None and len(p) > 2:
+        try:
+            return _horner(_taylor(p, c))
+        except ActivationParseError:  # coefficients too long to be kept
+            return t.substitute(tree, t.add(t.num(c), t.X))
+    if tree.op == "x":
+        return t.add(t.num(c), t.X)
+    if tree.constant:
+        return tree
+    if tree.op == "log1p":  # its argument may be near -1 there
+        return t.call("log", shifted(t.add(t.ONE, tree.args[0]), c))
+    return t.rebuild(tree, tuple(shifted(a, c) for a in tree.args))
+
+
+def _taylor(p: list[Fraction], c: Fraction) -> list[Fraction]:
+    """Coefficients of p(c + s) by repeated synthetic division."""
+    out = list(p)
+    for i in range(len(out) - 1):
+        for j in range(len(out) - 2, i - 1, -1):
+            out[j] += c * out[j + 1]
+    return out
+
+
+def _horner(p: list[Fraction]) -> Node:
+    tree = t.ZERO
+    for c in reversed(p):
+        tree = t.add(t.mul(t.X, tree), t.num(c))
+    return tree
 
 
 def _times(p: list[Fraction], q: list[Fraction]) -> list[Fraction]:
@@ -152,10 +186,7 @@ def _bisect_exactly(p: list[Fraction], low: Fraction, high: Fraction) -> Point:
         if v == 0:
             return rational(middle)
         low, high = (low, middle) if (v > 0) == positive else (middle, high)
-    tree = t.ZERO
-    for c in reversed(p):
-        tree = t.add(t.mul(tree, t.X), t.num(c))
-    return Point(float((low + high) / 2), Bracket(tree, low, high))
+    return Point(float((low + high) / 2), Bracket(_horner(p), low, high))
 
 
 def _rational_guess(p: list[Fraction], low: Fraction, high: Fraction) -> Fraction | None:

@@ -28,7 +28,7 @@ from ._tree import Node
 from .errors import PrecisionError
 
 _SHORT = 64  # terms summed directly
-_NEAR = 0.25  # where they suffice whatever the series
+_NEAR = 0.25  # up to which a few powers suffice
 _DEGREES = (64, 256, 2000)
 _SIZES = (32, 64, 128, 256)  # doubled: the points of one size are among those of the next
 _NEGLIGIBLE = 2e-17
@@ -214,6 +214,14 @@ def _summed(sigma: Activation, weights: Array) -> ReducedDual:
     return ReducedDual(sigma.name, _powers(weights), 1.0, None, _sign_of(weights), "hermite series")
 
 
+def _terms_near(weights: Array) -> int:
+    """How many powers f needs for its last digit on |rho| <= reach."""
+    share = weights * _NEAR ** np.arange(len(weights))
+    rest = np.cumsum(share[::-1])[::-1]
+    needed = np.flatnonzero(rest > 1e-18 * rest[0])
+    return int(needed[-1])
+
+
 def _sign_of(weights: Array) -> int:
     """1 if only even powers are present, -1 if only odd ones, else 0."""
     odd, even = bool(np.any(weights[1::2])), bool(np.any(weights[2::2]))
@@ -249,7 +257,7 @@ def _interpolated(sigma: Activation, low: Scaled, weights: Array, tail: float) -
     odd, even = (_trimmed(c) for c in series)
     beyond = Parts(powers[0], odd, powers[1], even, in_powers=False)
     # relative accuracy towards 0, however small f'(0) is, needs the series; 4^-64 is below everything
-    near = _powers(weights[: _SHORT + 1])
+    near = _powers(weights[: _terms_near(weights) + 1])
     result = ReducedDual(sigma.name, near, _NEAR, beyond, _sign_of(weights), "hermite series and interpolation")
     _check(result, source)
     return result

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ._recurrence import Array, hermite_sequence
-from ._tree import ONE, Node, Opaque, call, compare, num
+from ._tree import ONE, Node, Opaque, add, call, compare, num
 
 Scaled: TypeAlias = tuple[Array, Array | None]
 
@@ -57,10 +57,10 @@ def _scaled(node: Node, x: Array) -> Scaled:
     if op == "add":
         stable = _tail(node, x) if args[0].op == "num" else _tanh_shrink(node, x)
         return (stable, None) if stable is not None else _add(_scaled(args[0], x), _scaled(args[1], x))
-    if op == "log" and (tail := _log_tail(args[0], x)) is not None:
+    if op in ("log", "log1p") and (tail := _log_tail(args[0] if op == "log" else add(ONE, args[0]), x)) is not None:
         return tail, None
-    if op == "log1p" or (op == "log" and _is_one_plus_exp(args[0])):
-        return _log1p(args[0] if op == "log1p" else args[0].args[1], x)
+    if op == "log1p":
+        return _log1p(args[0], x)
     if op in _PAIRS:
         return _PAIRS[op](*(_scaled(a, x) for a in args))
     if op == "if":
@@ -183,10 +183,6 @@ _PAIRS: dict[str, Callable[..., Scaled]] = {
     "mul": _multiply, "div": _divide, "exp": _exp, "expm1": _expm1, "log": _log, "sqrt": _sqrt,
     "abs": _absolute, "sign": _sign, "max": _maximum, "min": _minimum,
 }  # fmt: skip
-
-
-def _is_one_plus_exp(u: Node) -> bool:
-    return u.op == "add" and u.args[0].op == "num" and u.args[0].number == 1 and u.args[1].op == "exp"
 
 
 def _log1p(u: Node, x: Array) -> Scaled:

@@ -20,8 +20,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from . import _tree as t
 from ._activation import Activation
+from ._algebra import shifted
 from ._extent import SQUARE, Extent, extent_of, features, not_finite
 from ._interpreter import evaluate_scaled
 from ._pieces import Piece
@@ -257,7 +257,7 @@ def _blocks(
             half = max(1, half)
             parts = [(left, edges[: half + 1]), (right, edges[half:])]
         for home, part in parts:
-            expr = piece.expr if home == 0 else t.substitute(piece.expr, t.add(t.num(home), t.X))
+            expr = piece.expr if home == 0 else shifted(piece.expr, home)
             yield expr, float(home), part - float(home)
 
 
@@ -277,7 +277,7 @@ def _graded(search: _Search, piece: Piece, end: float, inner: float, *, lower_en
     exact = isinstance(point.exact, Fraction)
     if exact:
         assert isinstance(point.exact, Fraction)
-        expr, anchor = t.substitute(piece.expr, t.add(t.num(point.exact), t.X)), end
+        expr, anchor = shifted(piece.expr, point.exact), end
         smallest = 1e-290
     else:
         expr, anchor, smallest = piece.expr, 0.0, 64 * np.spacing(abs(end))
@@ -299,22 +299,30 @@ def _graded(search: _Search, piece: Piece, end: float, inner: float, *, lower_en
 def _levels_needed(search: _Search, expr: Node, anchor: float, a: Array, b: Array, distance: Array, exact: bool) -> int:
     """How many graded panels carry weight; refuses a divergent second moment by the ratio of their shares."""
     middle = 0.5 * (a + b)
-    f = np.abs(weighted(expr, anchor, middle, search.extent.log_scale, search.extent.rate))
-    with np.errstate(over="ignore"):
-        share = distance[:-1] * (np.maximum(f, f * f) if search.extent.rate == SQUARE else f)
-    small = np.flatnonzero(share <= _NEGLIGIBLE)
-    if len(small):
-        search.remainder += float(share[small[0]])
-        return int(small[0]) + 1
-    last = share[-12:]
-    if exact and np.all(last[1:] >= 0.9999 * last[:-1]):
+    m, e = evaluate_scaled(expr, middle)
+    where = anchor if exact else float(b[-1])
+    lost = np.flatnonzero(~np.isfinite(m))  # at distances whose square underflows, say
+    usable = int(lost[0]) if len(lost) else len(m)
+    if usable < 3:
+        raise not_finite(search.sigma, where)
+    extent, square = search.extent, search.extent.rate == SQUARE
+    with np.errstate(divide="ignore"):
+        size = np.log(np.abs(m)) + e - extent.rate * (anchor + middle) ** 2 - extent.log_scale
+    share = (np.log(distance[:-1]) + (np.maximum(size, 2 * size) if square else size))[:usable]
+    live = np.flatnonzero(share > math.log(_NEGLIGIBLE))
+    count = int(live[-1]) + 2 if len(live) else 1
+    if count <= len(share):
+        search.remainder += math.exp(share[count - 1])
+        return count
+    if exact and np.all(np.diff(share[-12:]) >= -1e-4):
         raise NotSquareIntegrableError(
-            f"{search.sigma.name} is not square-integrable under N(0, 1): its square has a pole at x = {anchor:g}"
+            f"{search.sigma.name} is not square-integrable under N(0, 1): its square has a pole at x = {where:g}"
         )
+    left = math.exp(min(float(share[-1]), 700.0))
     if not exact:
-        search.remainder += float(share[-1])
+        search.remainder += left
         return len(share)
     raise PrecisionError(
-        f"{search.sigma.name}: the singularity at x = {anchor:g} is too strong for float64 "
-        f"(share {share[-1]:.1e} left at distance {distance[-1]:.0e})"
+        f"{search.sigma.name}: the singularity at x = {where:g} is too strong for float64 "
+        f"(share {left:.1e} left at distance {distance[usable]:.0e})"
     )

@@ -178,7 +178,10 @@ class _Reader:
             if value.op != "num":
                 self.fail(node, f"the parameter {keyword.arg} of {name} must be a number")
             parameters[keyword.arg] = value.number
-        return self.named[name](args[0], parameters)
+        try:
+            return self.named[name](args[0], parameters)
+        except ValueError as error:
+            self.fail(node, str(error))
 
 
 def _finite(node: Node, text: str) -> Node:

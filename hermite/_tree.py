@@ -227,6 +227,8 @@ def call(name: str, u: Node) -> Node:
             p, q = math.isqrt(u.number.numerator), math.isqrt(u.number.denominator)
             if p * p == u.number.numerator and q * q == u.number.denominator:
                 return num(Fraction(p, q))
+    if name == "log" and u.op == "add" and u.args[0] == ONE:
+        return call("log1p", u.args[1])  # relative accuracy where the sum is near 1
     return Node(name, (u,))
 
 

@@ -88,26 +88,30 @@ class Trajectory:
 def grams(layer: Layers, G0: ArrayLike) -> Iterator[Floats]:
     """The Gram matrices of layers 0, 1, 2, ...: endless for one layer, finite for a sequence of layers.
 
-    G0: (..., n, n), correlation matrices. Raises ValueError for a diagonal that is not 1 (pass `correlation(G0)`).
+    G0: (..., n, n), correlation matrices. What is yielded is read-only, since the next layer is computed from it.
+    Raises ValueError for a diagonal that is not 1 (pass `correlation(G0)`).
 
     >>> from itertools import islice
     >>> [round(float(G[0, 1]), 6) for G in islice(grams(Layer("relu"), [[1, 0.5], [0.5, 1]]), 3)]
     [0.5, 0.426422, 0.355903]
     """
-    C = check_correlation(G0, name="G0")
+    C = check_correlation(G0, name="G0").copy()
     return _iterate(layer, C) if isinstance(layer, Layer) else _through(as_layers(layer, None), C)
 
 
 def _iterate(layer: Layer, C: Floats) -> Iterator[Floats]:
     while True:
+        C.setflags(write=False)
         yield C
         C = layer.advance(C)
 
 
 def _through(layers: Iterable[Layer], C: Floats) -> Iterator[Floats]:
+    C.setflags(write=False)
     yield C
     for layer in layers:
         C = layer.advance(C)
+        C.setflags(write=False)
         yield C
 
 
@@ -138,7 +142,7 @@ def trajectory(
     >>> round(float(t.isometry_gap[30] / t.isometry_gap[29]), 4)  # approaches (2 - beta)^2
     0.7241
     """
-    C = check_correlation(G0, name="G0")
+    C = check_correlation(G0, name="G0").copy()
     if C.ndim != 2:
         raise ValueError(f"G0 must be one matrix of shape (n, n), got shape {C.shape}; call once per matrix")
     layers = as_layers(layer, depth)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -50,7 +51,7 @@ class Layer:
             raise ValueError("gain must not be 0: the layer would forget its input")
         object.__setattr__(self, "gain", gain)
 
-    @property
+    @cached_property
     def sigma(self) -> Activation:
         """The activation with its gain: x -> sigma(gain x)."""
         assert isinstance(self.activation, Activation)

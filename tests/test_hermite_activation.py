@@ -464,6 +464,16 @@ def test_declared_growth() -> None:
         hermite.activation(np.abs, growth=(1, 0, 0.25))
 
 
+@pytest.mark.parametrize(("gain", "shift"), [(1, 2), (F(1, 2), -3), (-1, 1), (F(4, 3), F(1, 3))])
+def test_declared_growth_follows_gain_and_shift(gain: Fraction, shift: Fraction) -> None:
+    """exp(x^2/8 + x) at g x + s: the cross term 2 Q g s enters B."""
+    sigma = hermite.activation(lambda x: np.exp(x * x / 8 + x), growth=(1, 1, 0.125), gain=gain, shift=shift)
+    a, b, q = sigma.growth or (0, 0, 0)
+    x = np.linspace(-20, 20, 401)
+    assert q == 0.125 * float(gain) ** 2
+    assert (np.log(sigma(x)) <= math.log(a) + b * np.abs(x) + q * x * x + 1e-9).all()
+
+
 @pytest.mark.parametrize(
     "growth", [(1, 2), (1, np.nan, 0), (0, 0, 0), (-1, 0, 0), (1, -1, 0), (1, 0, np.inf), "abc", 3]
 )
