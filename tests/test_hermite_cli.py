@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import doctest
-import io
 import json
 import os
 import shlex
@@ -17,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _shell import Shell
 
 import hermite
 from hermite import Table, beta_table
@@ -39,41 +38,9 @@ def run(*argv: str, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, **options)
 
 
-class Shell:
-    """`main` in this process."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self.capsys = capsys
-
-    def ok(self, *argv: str) -> str:
-        assert cli.main(argv) == 0
-        out, err = self.capsys.readouterr()
-        assert err == ""
-        assert out.endswith("\n")
-        assert not out.endswith("\n\n")
-        return out
-
-    def rows(self, *argv: str) -> list[dict[str, str]]:
-        return list(csv.DictReader(io.StringIO(self.ok(*argv, "--format", "csv"))))
-
-    def refused(self, *argv: str) -> str:
-        """The one line on stderr."""
-        try:
-            code: Any = cli.main(argv)
-        except SystemExit as leaving:
-            code = leaving.code
-        out, err = self.capsys.readouterr()
-        assert code == 2
-        assert out == ""
-        assert err.startswith("python -m hermite")
-        assert err.count("\n") == 1
-        assert err.endswith("\n")
-        return err
-
-
 @pytest.fixture
 def shell(capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(capsys)
+    return Shell(cli.main, "python -m hermite", capsys)
 
 
 # --- as a process -----------------------------------------------------------------------------------------------

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import doctest
-import io
 import json
 import math
 import os
@@ -19,6 +17,7 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 import pytest
+from _shell import Shell
 
 import meanfield
 from hermite.errors import MissingDependencyError
@@ -36,43 +35,9 @@ def run(*argv: str, stdout: int = subprocess.PIPE) -> subprocess.CompletedProces
     return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, env=environment, timeout=120)
 
 
-class Shell:
-    """`main` in this process."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self.capsys = capsys
-
-    def ok(self, *argv: str) -> str:
-        assert cli.main(["iterate", *argv]) == 0
-        out, err = self.capsys.readouterr()
-        assert err == ""
-        assert out == "" or (out.endswith("\n") and not out.endswith("\n\n"))
-        return out
-
-    def rows(self, *argv: str) -> list[dict[str, str]]:
-        return list(csv.DictReader(io.StringIO(self.ok(*argv, "--format", "csv"))))
-
-    def column(self, name: str, *argv: str) -> list[float]:
-        return [float(row[name]) for row in self.rows(*argv)]
-
-    def refused(self, *argv: str) -> str:
-        """The one line on stderr."""
-        try:
-            code: Any = cli.main(argv)
-        except SystemExit as leaving:
-            code = leaving.code
-        out, err = self.capsys.readouterr()
-        assert code == 2
-        assert out == ""
-        assert err.startswith("python -m meanfield")
-        assert err.count("\n") == 1
-        assert err.endswith("\n")
-        return err
-
-
 @pytest.fixture
 def shell(capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(capsys)
+    return Shell(cli.main, "python -m meanfield", capsys, "iterate")
 
 
 def equicorrelated(n: int, rho: float) -> Any:
