@@ -5,16 +5,15 @@ Promised: absolute error 1e-14, relative accuracy towards rho = 0, and Precision
 
 from __future__ import annotations
 
-import json
 import math
 import pickle
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import mpmath as mp
 import numpy as np
 import pytest
+from _activations import DATA, SPECS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,21 +21,6 @@ import hermite
 from hermite._dual import reduced_dual
 from hermite.errors import ConstantActivationError, NotSquareIntegrableError, PrecisionError
 
-DATA: dict[str, Any] = json.loads((Path(__file__).parent / "reference" / "activations.json").read_text())["activations"]
-SPECS = {
-    "he2": "hermite_polynomial",
-    "he3": "He(3, x)",
-    "leaky_relu_0.01": "leaky_relu",
-    "rect": "(1 if x > -0.2 else 0) if x < 0.5 else 0",
-    "hardshrink_0.5": "hardshrink",
-    "hard_tanh": "hardtanh",
-    "hard_sigmoid": "hardsigmoid",
-    "softshrink_0.5": "softshrink",
-    "relu_shift_1": "relu(x - 1)",
-    "elu_1": "elu",
-    "celu_2": "celu(x, alpha=2)",
-    "sqrt_abs": "sqrt(abs(x))",
-}
 # sqrt|x| has a singular point and a long Hermite series: it is not served to 1e-14 today.
 # An evaluator that learns it has to be taken off this list.
 REFUSED = {"sqrt_abs"}

@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import mpmath as mp
 import numpy as np
 import pytest
+from _activations import DATA, SPECS
 
 import hermite
 
-DATA: dict[str, Any] = json.loads((Path(__file__).parent / "reference" / "activations.json").read_text())["activations"]
-
-# what each entry is called here; the others go by their own name
-SPECS = {
-    "he2": "hermite_polynomial",
-    "he3": "He(3, x)",
-    "leaky_relu_0.01": "leaky_relu",
-    "rect": "(1 if x > -0.2 else 0) if x < 0.5 else 0",
-    "hardshrink_0.5": "hardshrink",
-    "hard_tanh": "hard_tanh",
-    "hard_sigmoid": "hard_sigmoid",
-    "softshrink_0.5": "softshrink",
-    "relu_shift_1": "relu(x - 1)",
-    "elu_1": "elu",
-    "celu_2": "celu(x, alpha=2)",
-    "sqrt_abs": "sqrt(abs(x))",
-}
 GAINS = ("1/10", "1/2", "1", "2", "10")
 
 
