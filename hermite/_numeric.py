@@ -141,8 +141,10 @@ def basic(sigma: Activation) -> Scaled:
     error = max(*differences, found.remainder, 8 * _EPS)
     allowed = 4e-15 * (1 + found.peak**2 / 4)
     if not error <= allowed:  # nan included
+        advice = "declare its breakpoints or give a text" if sigma.is_opaque else "rewrite it without cancellation"
         raise PrecisionError(
-            f"{sigma.name}: float64 quadrature reaches {error:.1e} relative to sqrt(E sigma^2), not {allowed:.1e}"
+            f"{sigma.name}: float64 quadrature reaches {error:.1e} relative to sqrt(E sigma^2), not {allowed:.1e}; "
+            f"{advice}"
         )
     return replace(first, error=error)
 
