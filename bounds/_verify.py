@@ -44,6 +44,7 @@ class Verification:
     smallest_slack: float | None
     tolerance: float | None
     tightest: Arguments | None
+    tightest_exact: bool
     undecided: Arguments | None
     counterexample: Arguments | None
 
@@ -62,7 +63,7 @@ class Verification:
             "counts": {verdict.name: count for verdict, count in self.counts},
             "smallest_slack": self.smallest_slack,
             "tolerance": self.tolerance,
-            "tightest": self._written(self.tightest),
+            "tightest": self._written(self.tightest, exact=self.tightest_exact),
             "undecided": self._written(self.undecided),
             "counterexample": self._written(self.counterexample),
         }
@@ -73,7 +74,7 @@ class Verification:
         lines = [f"{self.label}: {self.verdict.name} ({self.examples} examples, seed {self.seed}: {counts})"]
         if self.smallest_slack is not None:
             lines.append(f"  smallest slack {self.smallest_slack:.6g}, tolerance {self.tolerance:.2g}, at")
-            lines.append(f"    {self._written(self.tightest)}")
+            lines.append(f"    {self._written(self.tightest, exact=self.tightest_exact)}")
         if self.undecided is not None:
             lines.append(f"  rounding exceeds the slack at\n    {self._written(self.undecided)}")
         if self.counterexample is not None:
@@ -82,8 +83,10 @@ class Verification:
 
     __str__ = summary
 
-    def _written(self, arguments: Arguments | None) -> str | None:
-        return None if arguments is None else f"{self.call}({', '.join(map(as_python, arguments))})"
+    def _written(self, arguments: Arguments | None, *, exact: bool = False) -> str | None:
+        if arguments is None:
+            return None
+        return f"{self.call}({', '.join([*map(as_python, arguments), *(['exact=True'] if exact else [])])})"
 
 
 def verify(claim: Claim, *, examples: int = 50, seed: int = 0) -> Verification:
@@ -97,7 +100,7 @@ def verify(claim: Claim, *, examples: int = 50, seed: int = 0) -> Verification:
     seen = _Seen(claim)
     _draw(claim, seen.visit, examples, seed, shrink=False)
     counterexample = _smallest_failure(claim, examples, seed) if seen.counts[Verdict.FAILS] else None
-    slack, tolerance, tightest = seen.tightest or seen.equal or (None, None, None)
+    slack, tolerance, tightest, exact = seen.tightest or seen.equal or (None, None, None, False)
     return Verification(
         label=claim.label,
         call=getattr(claim.function, "__name__", type(claim.function).__name__),
@@ -107,6 +110,7 @@ def verify(claim: Claim, *, examples: int = 50, seed: int = 0) -> Verification:
         smallest_slack=slack,
         tolerance=tolerance,
         tightest=tightest,
+        tightest_exact=exact,
         undecided=seen.undecided,
         counterexample=counterexample,
     )
@@ -134,8 +138,8 @@ class _Seen:
     def __init__(self, claim: Claim) -> None:
         self.claim = claim
         self.counts = dict.fromkeys(Verdict, 0)
-        self.tightest: tuple[float, float, Arguments] | None = None
-        self.equal: tuple[float, float, Arguments] | None = None
+        self.tightest: tuple[float, float, Arguments, bool] | None = None
+        self.equal: tuple[float, float, Arguments, bool] | None = None
         self.undecided: Arguments | None = None
 
     def visit(self, arguments: Arguments) -> None:
@@ -154,9 +158,9 @@ class _Seen:
             if verdict not in (Verdict.HOLDS, Verdict.FAILS) or not math.isfinite(slack):
                 continue
             if slack == tolerance == 0:
-                self.equal = self.equal or (slack, tolerance, arguments)
+                self.equal = self.equal or (slack, tolerance, arguments, certificate.exact)
             elif self.tightest is None or slack < self.tightest[0]:
-                self.tightest = (slack, tolerance, arguments)
+                self.tightest = (slack, tolerance, arguments, certificate.exact)
 
 
 def _smallest_failure(claim: Claim, examples: int, seed: int) -> Arguments:

@@ -7,6 +7,7 @@ sqrt, fractional powers and quotients are ends flagged singular: the tree is not
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import _tree as t
-from ._interpreter import evaluate
+from ._interpreter import constant_value, evaluate
 from ._points import INFINITY, MINUS_INFINITY, Point
 from ._roots import WINDOW, zeros
 from ._tree import Node
@@ -100,18 +101,24 @@ def _apply(tree: Node, args: tuple[Node, ...], low: Point, high: Point, seen: _M
     """The operation on smooth arguments over (low, high)."""
     op = tree.op
     if op in ("abs", "sign"):
-        return [(a, b, _signed(op, args[0], s)) for a, b, s in _signs(args[0], low, high)]
+        return [(a, b, _signed(op, args[0], s)) for a, b, s in _signs(args[0], low, high, seen)]
     if op in ("max", "min"):
         larger, smaller = args if op == "max" else args[::-1]
         difference = t.sub(args[0], args[1])
-        return [(a, b, larger if s >= 0 else smaller) for a, b, s in _signs(difference, low, high)]
+        return [(a, b, larger if s >= 0 else smaller) for a, b, s in _signs(difference, low, high, seen)]
     if op == "opaque":
         marks = [z for c in tree.opaque.breakpoints or () for z in zeros(t.sub(args[0], t.num(c)))]
         seen.declared.update(marks)
         return [(a, b, Node("opaque", args, tree.value)) for a, b in _cut(marks, low, high)]
     result = t.rebuild(tree, args)
     singular_part = _singular_argument(tree, args)
-    if singular_part is None or singular_part.constant:
+    if singular_part is None:
+        return [(low, high, result)]
+    if singular_part.constant:
+        value = constant_value(singular_part)
+        poles = tree.op in ("div", "log", "log1p") or (tree.op == "pow" and tree.number < 0)
+        if math.isnan(value) or (value < 0 and _needs_positive(tree)) or (value == 0 and poles):
+            raise NotSquareIntegrableError(f"{tree} is not a real number on ({low}, {high})")
         return [(low, high, result)]
     marks = list(zeros(singular_part))
     seen.singular.update(p for p in marks if low <= p <= high)
@@ -127,7 +134,7 @@ def _split_if(tree: Node, low: Point, high: Point, seen: _Marks) -> Iterator[_Ca
     u, v, yes, no = tree.args
     assert isinstance(tree.value, str)
     for a, b, (p, q) in _split_arguments((u, v), low, high, seen):
-        for c, d, s in _signs(t.sub(p, q), a, b):
+        for c, d, s in _signs(t.sub(p, q), a, b, seen):
             branch = yes if t.compare(Fraction(s), tree.value, Fraction(0)) else no
             yield from _split(branch, c, d, seen)
 
@@ -158,10 +165,23 @@ def _cut(marks: list[Point], low: Point, high: Point) -> Iterator[tuple[Point, P
     yield from pairwise(ends)
 
 
-def _signs(u: Node, low: Point, high: Point) -> Iterator[tuple[Point, Point, int]]:
+def _signs(u: Node, low: Point, high: Point, seen: _Marks) -> Iterator[tuple[Point, Point, int]]:
     """Sign of a smooth tree on the intervals between its zeros."""
-    for a, b in _cut(list(zeros(u)), low, high):
-        yield a, b, _sign_inside(u, a, b)
+    cases = [(a, b, _sign_inside(u, a, b)) for a, b in _cut(list(zeros(u)), low, high)]
+    for end, inward, (a, b, s) in ((low, 1.0, cases[0]), (high, -1.0, cases[-1])):
+        if end in seen.singular and math.isfinite(end.value):
+            _check_no_accumulation(u, end, inward * min(b.value - a.value, 1.0), s)
+    yield from cases
+
+
+def _check_no_accumulation(u: Node, end: Point, reach: float, sign: int) -> None:
+    """Towards a singular end a tree may change sign without limit, as sin(1/x) does: no list of pieces holds it."""
+    if abs(reach) < 1e-6 * max(1.0, abs(end.value)):  # two brackets of one root
+        return
+    nearest = max(1e-7, 1e-9 * abs(end.value / reach))
+    x = end.value + reach * np.geomspace(1 - 1e-9, min(nearest, 0.5), 400)
+    if np.any(np.sign(evaluate(u, x)) * sign < 0):
+        raise ActivationParseError(f"{u} changes sign without end near x = {end}: its pieces accumulate there")
 
 
 def _sign_inside(u: Node, low: Point, high: Point) -> int:

