@@ -196,14 +196,17 @@ def _log1p(u: Node, x: Array) -> Scaled:
 
 
 def _tail_parts(node: Node) -> tuple[float, str, Node, bool] | None:
-    """c, the function, u and the sign in c (1 +- erf(u)) or c (1 +- tanh(u)); None for another sum."""
+    """c, the function, u and the sign in c (1 +- erf(u)), c (1 +- tanh(u)), c (1 - sigmoid(u)); None for other sums."""
     if node.op != "add" or node.args[0].op != "num":
         return None
     left, right = node.args
     k, inner = right.args if right.op == "mul" else (ONE, right)
-    if k.op != "num" or inner.op not in ("erf", "tanh") or abs(k.number) != abs(left.number):
+    if k.op != "num" or inner.op not in ("erf", "tanh", "sigmoid") or abs(k.number) != abs(left.number):
         return None
-    return float(left.number), inner.op, inner.args[0], (k.number > 0) == (left.number > 0)
+    same = (k.number > 0) == (left.number > 0)
+    if inner.op == "sigmoid" and same:
+        return None  # nothing cancels
+    return float(left.number), inner.op, inner.args[0], same
 
 
 def _tail(node: Node, x: Array) -> Array | None:
@@ -218,6 +221,8 @@ def _tail(node: Node, x: Array) -> Array | None:
     if function == "erf" and inner.op == "div" and inner.args[1] == _ROOT_TWO:
         return 2 * c * _normal_cdf(sign * _plain(_scaled(inner.args[0], x)))
     u = sign * _plain(_scaled(inner, x))
+    if function == "sigmoid":
+        return np.asarray(c * expit(u))
     return np.asarray(c * erfc(-u) if function == "erf" else 2 * c * expit(2 * u))
 
 
@@ -240,6 +245,8 @@ def _log_tail(node: Node, x: Array) -> Array | None:
 
     c, function, inner, same = parts
     u = _plain(_scaled(inner, x)) * (1.0 if same else -1.0)
+    if function == "sigmoid":
+        return np.asarray(np.log(c) + log_expit(u))
     return np.asarray(np.log(2 * c) + (log_ndtr(np.sqrt(2.0) * u) if function == "erf" else log_expit(2 * u)))
 
 

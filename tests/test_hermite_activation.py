@@ -665,3 +665,24 @@ def test_random_kinks_are_found(seed: int) -> None:
     scale = math.sqrt(hermite.second_moment(wanted)) + sum(abs(s) for s in sizes)
     assert np.abs(hermite.coefficients(sigma, 40) - hermite.coefficients(wanted, 40)).max() <= 2e-15 * scale
     assert hermite.variance(sigma) == pytest.approx(hermite.variance(wanted), rel=4e-15, abs=2e-15 * scale**2)
+
+
+@pytest.mark.parametrize(
+    ("text", "x", "exact"),
+    [
+        ("1 - sigmoid(x)", 50.0, lambda x: 1 / (1 + mp.exp(x))),
+        ("log(1 - sigmoid(x))", 800.0, lambda x: -mp.log1p(mp.exp(x))),
+        ("1 + tanh(x)", -30.0, lambda x: 1 + mp.tanh(x)),
+        ("log(1 - tanh(x))", 400.0, lambda x: mp.log(1 - mp.tanh(x))),
+        ("1 + erf(x)", -9.0, lambda x: mp.erfc(-x)),
+        ("log(Phi(x))", -45.0, lambda x: mp.log(mp.ncdf(x))),
+        ("Phi(x)", -30.0, mp.ncdf),
+        ("log(1 + exp(x))", -30.0, lambda x: mp.log1p(mp.exp(x))),
+        ("tanhshrink(x)", 1e-5, lambda x: x - mp.tanh(x)),
+        ("sinh(x)", 1e-17, mp.sinh),
+    ],
+)
+def test_sums_that_cancel_are_recognised(text: str, x: float, exact: Any) -> None:
+    with mp.workdps(800):
+        wanted = float(exact(mp.mpf(x)))
+    assert hermite.activation(text)(x) == pytest.approx(wanted, rel=1e-15, abs=0)
