@@ -318,3 +318,15 @@ def test_layers_reach_the_edges() -> None:
     draw()
     for kind in ("linear", "no linear part", "between", "kinked", "gain"):
         assert seen[kind] >= 0.02 * seen["all"], seen
+
+
+def test_what_rounding_leaves_undecided_is_settled_exactly() -> None:
+    """In float64 this draw leaves lemma A.4 undecided near the identity; rational arithmetic has no undecided side."""
+    drawn = CLAIMS["lemma-a.4"]
+    found = drawn.verify(examples=50, seed=1)
+    assert dict(found.counts)[Verdict.UNDECIDED] == 0
+    assert found.verdict is Verdict.HOLDS
+    floats = dataclasses.replace(drawn, function=lambda G: bounds.determinant_sandwich(G)).verify(examples=50, seed=1)
+    assert dict(floats.counts)[Verdict.UNDECIDED] > 0
+    assert floats.undecided is not None
+    assert "rounding exceeds the slack at" in str(floats)

@@ -693,3 +693,11 @@ def test_only_numpy_is_loaded() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("rho", [1e-150, 1e-162, 1e-170, 1e-300])
+def test_a_gap_below_float64_is_not_the_gap_of_the_identity(rho: float) -> None:
+    """The gap rho^2/2 underflows to 0, but M is no multiple of I: judged by the gap alone, "I = 1 iff M = cI" fails."""
+    M = np.array([[1.0, rho], [rho, 1.0]])
+    assert isometry_properties(M).verdict is not FAILS
+    assert isometry_properties(M, exact=True).holds

@@ -680,3 +680,16 @@ def test_without_pandas_the_error_says_what_to_install(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingDependencyError, match=r"isogram\[tables\]"):
         trajectory(Layer("relu"), HALF, 1).to_pandas()
+
+
+@pytest.mark.parametrize("layers", [Layer("relu"), [Layer("relu"), Layer("tanh")]])
+def test_what_is_yielded_is_no_handle_on_the_iteration(layers: Any) -> None:
+    G0 = equicorrelated(2, 0.5)
+    before = G0.copy()
+    for G in islice(grams(layers, G0), 3):
+        assert not np.shares_memory(G, G0)
+        with pytest.raises(ValueError, match="read-only"):
+            G[0, 1] = 9.0
+    assert np.array_equal(G0, before)
+    assert G0.flags.writeable
+    assert not np.shares_memory(trajectory(Layer("relu"), G0, 0).gram, G0)
