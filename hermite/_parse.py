@@ -27,8 +27,8 @@ Named = Callable[[Node, Mapping[str, object]], Node]
 """A catalogue entry: its argument and its parameters to a tree."""
 
 
-def parse(text: str, named: Mapping[str, Named], constants: Mapping[str, Fraction] | None = None) -> Node:
-    """The tree of a text; `named` are the catalogue entries that may be called in it, `constants` named numbers."""
+def parse(text: str, named: Mapping[str, Named], constants: Mapping[str, Fraction | Node] | None = None) -> Node:
+    """The tree of a text; `named` are the catalogue entries that may be called in it, `constants` named constants."""
     body = _syntax(_checked(text)).body
     try:
         return _Reader(text, named, constants or {}).read(body)
@@ -66,7 +66,7 @@ def _syntax(text: str) -> ast.Expression:
 
 
 class _Reader:
-    def __init__(self, text: str, named: Mapping[str, Named], constants: Mapping[str, Fraction]) -> None:
+    def __init__(self, text: str, named: Mapping[str, Named], constants: Mapping[str, Fraction | Node]) -> None:
         self.text, self.named, self.constants = text.strip(), named, constants
 
     def read(self, node: ast.expr) -> Node:
@@ -106,7 +106,8 @@ class _Reader:
         if name in ("x", "pi"):
             return t.X if name == "x" else t.PI
         if name in self.constants:
-            return t.num(self.constants[name])
+            value = self.constants[name]
+            return value if isinstance(value, Node) else t.num(value)
         if name in self.named or name in _CALLS:
             raise ActivationParseError(f"{name!r} is a function; write {name}(x)")
         raise ActivationParseError(f"unknown name {name!r}; the variable is x, the constants are numbers and pi")
@@ -186,9 +187,13 @@ class _Reader:
 
 def _finite(node: Node, text: str) -> Node:
     """A constant subtree must be a real number: 1/(pi - pi) and log(sin(4)) are refused."""
-    if node.constant and node.op != "num" and not math.isfinite(constant_value(node)):
+    if node.constant and node.op != "num" and not _has_parameter(node) and not math.isfinite(constant_value(node)):
         raise ActivationParseError(f"{node} in {text[:60]!r} is not a real number")
     return node
+
+
+def _has_parameter(node: Node) -> bool:
+    return node.op == "parameter" or any(_has_parameter(a) for a in node.args)
 
 
 def _fold(operation: Callable[[Node, Node], Node]) -> Callable[..., Node]:

@@ -6,7 +6,8 @@ but the errors.
 
 Operations: num, pi, x; add, mul, div, pow (rational exponent); the smooth functions of `FUNCTIONS`; He (normalised
 Hermite polynomial of fixed degree); the splitting ones abs, sign, max, min and `if` (a comparison choosing between
-two branches); opaque, a Python callable.
+two branches); opaque, a Python callable. A `parameter`, a named constant without a value, is read from texts for the
+symbolic engine alone and never part of an Activation.
 """
 
 from __future__ import annotations
@@ -271,6 +272,11 @@ def choose(u: Node, op: str, v: Node, yes: Node, no: Node) -> Node:
     return yes if yes == no else Node("if", (u, v, yes, no), op)
 
 
+def parameter(name: str) -> Node:
+    """A constant known by its name only."""
+    return Node("parameter", (), name)
+
+
 def opaque(leaf: Opaque, u: Node = X) -> Node:
     """The value of a Python callable at u."""
     return Node("opaque", (u,), leaf)
@@ -337,6 +343,8 @@ def _bare(node: Node) -> str:
         return str(node.number)
     if op in ("x", "pi"):
         return op
+    if op == "parameter":
+        return str(node.value)
     if op == "add":
         left, right = (args[1], args[0]) if args[0].op == "num" else args
         tail = _text(right, 1)

@@ -1,0 +1,237 @@
+"""The answers to questions: derived, put in form, checked. Runs in the worker process; see `_process`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import sympy as sp
+
+from ..errors import ConstantActivationError, NoClosedFormError
+from ._bivariate import bivariate
+from ._check import check
+from ._form import tidy
+from ._gaussian import integrate
+from ._known import known_moments
+from ._question import Question, own_symbol
+from ._series import coefficient_at, coefficient_formula
+from ._signs import Undetermined
+from ._split import Split
+from ._terms import Expr, K, Terms, multiply
+
+Answer = Any  # an expression, or a tuple of them
+
+
+def answer(verb: str, question: Question, argument: Any) -> Answer:
+    """The checked answer in the user's symbols; a symbol whose sign matters is taken both ways."""
+    try:
+        found = _VERBS[verb](question, argument)
+        for part in _parts(found):
+            _accept(part, question, argument)
+        check(verb, question, argument, found)
+    except Undetermined as unknown:
+        symbol = _undetermined(question, unknown)
+        if question.is_gain(symbol):
+            return _even_in_gain(verb, question, argument, symbol)
+        return _both_signs(verb, question, argument, symbol)
+    back = dict(question.symbols)
+    return tuple(e.xreplace(back) for e in found) if isinstance(found, tuple) else found.xreplace(back)
+
+
+def _parts(found: Answer) -> tuple[Expr, ...]:
+    return found if isinstance(found, tuple) else (found,)
+
+
+def _accept(found: Expr, question: Question, argument: Any) -> None:
+    """No unevaluated integral, no symbol that was not in the question, nothing infinite."""
+    allowed = {s for s, _ in question.symbols} | ({argument} if isinstance(argument, sp.Symbol) else set())
+    foreign = found.free_symbols - allowed
+    if found.has(sp.Integral, sp.Limit, sp.Derivative) or foreign or found.has(sp.nan, sp.zoo, sp.oo):
+        raise NoClosedFormError(f"no closed form of {question.name}: the derivation gave {found}, which is not one")
+
+
+def _undetermined(question: Question, unknown: Undetermined) -> Expr:
+    symbol = next((s for s, _ in question.symbols if s == unknown.symbol), None)
+    if symbol is None or symbol.is_positive or symbol.is_negative:
+        names = ", ".join(sorted(str(user) for s, user in question.symbols if s in unknown.expr.free_symbols))
+        shown = unknown.expr.xreplace(dict(question.symbols))
+        raise NoClosedFormError(
+            f"no closed form of {question.name}: it depends on the sign of {shown}; declare symbols with "
+            f"positive=True or negative=True so that it follows, or give numbers for {names or 'them'}"
+        )
+    return symbol
+
+
+def _even_in_gain(verb: str, question: Question, argument: Any, symbol: Expr) -> Answer:
+    """c_k of sigma(-alpha x) is (-1)^k c_k of sigma(alpha x): the answer for alpha > 0, read at |alpha|."""
+    user = dict(question.symbols)[symbol]
+    found = answer(verb, question.replaced(symbol, own_symbol(symbol, positive=True)), argument)
+    index: list[Any] = [0] * len(_parts(found))  # everything but odd coefficients is even in the gain
+    if verb == "coefficient":
+        index = [argument]
+    elif verb in ("coefficients", "moments"):
+        index = [max(i - (3 if verb == "moments" else 0), 0) for i in range(len(index))]
+    out = tuple(_with_sign(part, user, k) for part, k in zip(_parts(found), index, strict=True))
+    return out if isinstance(found, tuple) else out[0]
+
+
+def _with_sign(found: Expr, user: Expr, k: Any) -> Expr:
+    """The formula itself where it has the right parity already, else with |alpha| and sign(alpha)^k."""
+    if isinstance(k, int) and _same(found.xreplace({user: -user}), (-1) ** k * found, user):
+        return found
+    size = sp.Abs(user)
+    positive = found.xreplace({user: size})
+    plain = positive.replace(lambda e: e.is_Pow and e.base == size and e.exp.is_even, lambda e: user**e.exp)
+    return plain * (sp.sign(user) ** (k % 2 if isinstance(k, int) else k))
+
+
+def _same(first: Expr, second: Expr, user: Expr) -> bool:
+    """Whether two formulas agree to 30 digits at numbers for all symbols: they are analytic, so everywhere."""
+    names = sorted((first - second).free_symbols, key=str)
+    for n in (7, 9, 13):
+        values = {s: sp.Rational(n + i, 8 + 3 * i) for i, s in enumerate(names)}
+        a, b = (sp.N(e.subs(values), 40) for e in (first, second))
+        if not abs(a - b) <= sp.Float("1e-30") * (abs(a) + abs(b) + 1):
+            return False
+    return True
+
+
+def _both_signs(verb: str, question: Question, argument: Any, symbol: Expr) -> Answer:
+    """One answer where both signs agree, else cases; a constant has none of its own."""
+    user = dict(question.symbols)[symbol]
+    cases: list[tuple[Answer, Expr]] = []
+    constant: ConstantActivationError | None = None
+    for positive, condition in ((True, user > 0), (False, user < 0)):
+        try:
+            case = answer(verb, question.replaced(symbol, own_symbol(symbol, positive)), argument)
+            cases.append((case, condition))
+        except ConstantActivationError as error:
+            constant = error
+    if not cases:
+        raise constant or NoClosedFormError(f"no closed form of {question.name}")
+    joined = tuple(_one_or_cases(parts, cases, user) for parts in zip(*(_parts(c) for c, _ in cases), strict=True))
+    return joined if isinstance(cases[0][0], tuple) else joined[0]
+
+
+def _one_or_cases(parts: tuple[Expr, ...], cases: list[tuple[Answer, Expr]], user: Expr) -> Expr:
+    if len(parts) == 2 and not parts[0].has(sp.Piecewise, sp.Sum) and _same(*parts, user):
+        return parts[0]
+    return sp.Piecewise(*((part, condition) for part, (_, condition) in zip(parts, cases, strict=True)))
+
+
+# ---- the verbs --------------------------------------------------------------------------------------------------
+
+
+def _mean(split: Split) -> Expr:
+    return sp.Add(*(integrate(terms, low, high) for low, high, terms in split.terms()))
+
+
+def _square(terms: Terms) -> Terms:
+    return multiply(terms, terms)
+
+
+def _second(split: Split) -> Expr:
+    return sp.Add(*(integrate(_square(terms), low, high) for low, high, terms in split.terms()))
+
+
+def _basic(question: Question) -> tuple[Expr, Expr, Expr]:
+    """(c_0, c_1, E sigma^2)."""
+    split = question.split()
+    known = known_moments(split)
+    if known is not None:
+        return known
+    second = tidy(_second(split))  # first: it refuses what is not square-integrable
+    return tidy(_mean(split)), tidy(coefficient_at(split, 1)), second
+
+
+def _varying(question: Question) -> tuple[Expr, Expr]:
+    """(c_1, variance) of a sigma that is not constant."""
+    c0, c1, second = _basic(question)
+    spread = tidy(second - c0**2)
+    if spread == 0 or sp.simplify(spread) == 0:
+        raise ConstantActivationError(
+            f"{question.name} is constant: its variance is 0 and its isometry strength is undefined"
+        )
+    return c1, spread
+
+
+def _expectation(question: Question, _: Any) -> Expr:
+    split = question.split()
+    known = known_moments(split)
+    return tidy(_mean(split)) if known is None else known[0]
+
+
+def _second_moment(question: Question, _: Any) -> Expr:
+    return _basic(question)[2]
+
+
+def _variance(question: Question, _: Any) -> Expr:
+    c0, _, second = _basic(question)
+    return tidy(second - c0**2)
+
+
+def _linearity(question: Question, _: Any) -> Expr:
+    c1, spread = _varying(question)
+    return tidy(sp.cancel(sp.together(c1**2 / spread)) if _rational(c1, spread) else c1**2 / spread)
+
+
+def _strength(question: Question, _: Any) -> Expr:
+    c1, spread = _varying(question)
+    return tidy(2 - c1**2 / spread)
+
+
+def _rational(*parts: Expr) -> bool:
+    return all(p.is_rational_function() for p in parts)
+
+
+def _coefficients(question: Question, degree: int) -> tuple[Expr, ...]:
+    split = question.split()
+    known = known_moments(split)
+    if known is not None and degree <= 1:
+        return known[: degree + 1]
+    _second(split)
+    return tuple(tidy(coefficient_at(split, k)) for k in range(degree + 1))
+
+
+def _coefficient(question: Question, k: Any) -> Expr:
+    if k != K:
+        return _coefficients_at(question, int(k))
+    split = question.split()
+    _second(split)
+    return coefficient_formula(split, K)
+
+
+def _coefficients_at(question: Question, k: int) -> Expr:
+    split = question.split()
+    known = known_moments(split)
+    if known is not None and k <= 1:
+        return known[k]
+    _second(split)
+    return tidy(coefficient_at(split, k))
+
+
+def _moments(question: Question, degree: int) -> tuple[Expr, ...]:
+    """(second moment, variance, residual, c_0, c_1, ...)."""
+    c0, c1, second = _basic(question)
+    spread = tidy(second - c0**2)
+    row = (c0, c1)[: degree + 1] if degree <= 1 else _coefficients(question, degree)
+    return (second, spread, tidy(spread - c1**2), *row)
+
+
+def _dual(question: Question, _: Any) -> Expr:
+    split = question.split()
+    _second(split)
+    return tidy(bivariate(split, split))
+
+
+_VERBS: dict[str, Callable[[Question, Any], Answer]] = {
+    "expectation": _expectation,
+    "second_moment": _second_moment,
+    "variance": _variance,
+    "linearity": _linearity,
+    "isometry_strength": _strength,
+    "coefficients": _coefficients,
+    "coefficient": _coefficient,
+    "moments": _moments,
+    "dual": _dual,
+}

@@ -1,0 +1,127 @@
+"""Every answer against quadrature, at numbers for its symbols: an answer that disagrees is never returned.
+
+The rules are exact, so a disagreement is a fault of a rule or of SymPy. The float64 engine computes the other side,
+and the multiprecision engine where float64 cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from .. import _numeric, multiprecision
+from .._activation import Activation
+from .._dual import reduced_dual
+from ..errors import ConstantActivationError, NoClosedFormError, PrecisionError
+from ._question import Question
+from ._terms import RHO, Expr, K
+
+TOLERANCE = 1e-10  # of what is compared, relative to its scale; a wrong formula is off by far more
+_POSITIVE = (Fraction(5, 4), Fraction(2, 3), Fraction(3, 7), Fraction(9, 4))
+_REAL = (Fraction(3, 4), Fraction(-5, 7), Fraction(1, 6), Fraction(-9, 8))
+_INDICES = (0, 1, 2, 3, 4, 7, 10)
+_CORRELATIONS = tuple(Fraction(n, 20) for n in (-19, -7, 3, 14, 18))
+
+
+def check(verb: str, question: Question, argument: Any, found: Any) -> None:
+    """Raises NoClosedFormError unless the answer agrees with quadrature at several points."""
+    tried = 0
+    for values in _points([s for s, _ in question.symbols]):
+        try:
+            sigma = question.at(values)
+            for at, expected, scale in _expected(verb, sigma, argument):
+                _compare(question, _number(verb, found, values, at), expected, scale, values | at)
+                tried += 1
+        except (ConstantActivationError, PrecisionError):
+            continue
+    if not tried:
+        raise NoClosedFormError(f"no closed form of {question.name}: the answer could not be checked by quadrature")
+
+
+def _points(symbols: list[Expr]) -> Iterator[dict[Expr, Expr]]:
+    if not symbols:
+        yield {}
+        return
+    for i in range(3):
+        values = {}
+        for j, s in enumerate(symbols):
+            q = (_POSITIVE if s.is_positive or s.is_negative else _REAL)[(i + j) % 4]
+            q = Fraction(i + j + 1) if s.is_integer else q
+            values[s] = sp.Rational((-1 if s.is_negative else 1) * q.numerator, q.denominator)
+        yield values
+
+
+def _number(verb: str, found: Any, values: dict[Expr, Expr], at: dict[Expr, Expr]) -> complex:
+    if isinstance(found, tuple):
+        found = found[int(at[K])]
+    value = found.subs(values).subs(at).doit()
+    return complex(sp.N(value, 20))
+
+
+def _compare(question: Question, found: complex, expected: float, scale: float, at: dict[Expr, Expr]) -> None:
+    if abs(found - expected) <= TOLERANCE * scale:
+        return
+    shown = {str(k): str(v) for k, v in at.items()}
+    raise NoClosedFormError(
+        f"no closed form of {question.name}: the derivation gave {found:.12g} where quadrature gives {expected:.12g} "
+        f"at {shown}"
+    )
+
+
+Expected = tuple[dict[Expr, Expr], float, float]  # where, the value, the scale of its error
+
+
+def _expected(verb: str, sigma: Activation, argument: Any) -> Iterator[Expected]:
+    if verb == "dual":
+        yield from _duals(sigma)
+        return
+    if verb == "expectation":
+        value = _numeric.expectation(sigma)
+        yield {}, value, abs(value) + 1
+        return
+    record = _record(sigma, 10 if argument == K else int(argument or 1) if verb.startswith("coefficient") else 1)
+    c, second, spread, rest = record
+    size = second**0.5
+    if verb == "moments":
+        for i, value in enumerate((second, spread, rest, *c[: argument + 1])):
+            yield {K: sp.Integer(i)}, value, second if i < 3 else size
+    elif verb in ("coefficient", "coefficients"):
+        indices = _INDICES if argument == K else range(argument + 1) if verb == "coefficients" else (argument,)
+        for k in indices:
+            yield {K: sp.Integer(k)}, c[k], size
+    elif verb == "second_moment":
+        yield {}, second, second
+    elif verb == "variance":
+        yield {}, spread, second
+    else:
+        if rest + c[1] ** 2 <= 1e-25 * second:
+            raise ConstantActivationError(f"{sigma.name} is constant")
+        yield {}, (c[1] ** 2 / spread if verb == "linearity" else 1 + rest / spread), second / spread
+
+
+def _record(sigma: Activation, degree: int) -> tuple[list[float], float, float, float]:
+    try:
+        found = _numeric.moments(sigma, degree)
+    except PrecisionError:
+        found = multiprecision.moments(sigma, degree, digits=20)
+    values = [float(v) for v in (found.second_moment, found.variance, found.residual)]
+    return [float(v) for v in found.coefficients], values[0], values[1], values[2]
+
+
+def _duals(sigma: Activation) -> Iterator[Expected]:
+    c, second, spread, _ = _record(sigma, 1)
+    for q in _CORRELATIONS:
+        yield {RHO: sp.Rational(q.numerator, q.denominator)}, _dual_at(sigma, q, c[0], spread), second
+
+
+def _dual_at(sigma: Activation, rho: Fraction, mean: float, spread: float) -> float:
+    if spread == 0:
+        return mean * mean
+    try:
+        return mean * mean + spread * float(reduced_dual(sigma)(np.array([float(rho)]))[0])
+    except PrecisionError:
+        return float(multiprecision.dual(sigma, rho, digits=15))

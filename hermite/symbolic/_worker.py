@@ -1,0 +1,37 @@
+"""The other end of `_process`: reads pickled questions, writes pickled answers, until its input ends."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from typing import Any
+
+from .. import errors
+from ..errors import NoClosedFormError
+from ._answers import answer
+
+
+def serve() -> None:
+    """Answer until the other side closes the pipe."""
+    # the pipe is for answers alone: whatever prints goes to stderr
+    channel = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    channel.write(pickle.dumps("ready"))
+    while True:
+        try:
+            verb, question, argument = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        channel.write(pickle.dumps(_outcome(verb, question, argument)))
+
+
+def _outcome(verb: str, question: Any, argument: Any) -> tuple[str, Any]:
+    """("answer", value), or the name of an error class and its message."""
+    try:
+        return "answer", answer(verb, question, argument)
+    except ValueError as error:
+        name = type(error).__name__
+        return (name if hasattr(errors, name) else "ValueError"), str(error)
+    except Exception as error:  # SymPy raises many kinds; the reader learns which, and that there is no answer
+        return NoClosedFormError.__name__, f"no closed form of {question.name}: {type(error).__name__}: {error}"
