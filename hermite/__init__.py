@@ -41,13 +41,19 @@ __all__ = [
     "beta_table",
     "Table",
     "errors",
+    "symbolic",
+    "multiprecision",
+    "certified",
     "strategies",
 ]
 
 
+_LAZY = ("symbolic", "multiprecision", "certified", "strategies")  # each needs a heavy package: on first use only
+
+
 def __getattr__(name: str) -> Any:
-    if name == "strategies":  # needs hypothesis, so only on first use
-        return import_module(".strategies", __name__)
+    if name in _LAZY:
+        return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -23,7 +23,8 @@ import pytest
 LISTED = {
     "hermite": """
         activation Activation catalogue coefficients second_moment variance linearity isometry_strength
-        moments Moments polynomials expectation gauss_hermite beta_table Table errors strategies
+        moments Moments polynomials expectation gauss_hermite beta_table Table errors
+        symbolic multiprecision certified strategies
     """,
     "meanfield": """
         gram correlation input_gram isometry isometry_gap estimate_isometry_gap GapEstimate potential

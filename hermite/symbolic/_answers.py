@@ -123,7 +123,7 @@ def _one_or_cases(parts: tuple[Expr, ...], cases: list[tuple[Answer, Expr]], use
 
 
 def _mean(split: Split) -> Expr:
-    return sp.Add(*(integrate(terms, low, high) for low, high, terms in split.terms()))
+    return sp.Add(*(integrate(part.terms, part.lower, part.upper) for part in split.terms()))
 
 
 def _square(terms: Terms) -> Terms:
@@ -131,7 +131,7 @@ def _square(terms: Terms) -> Terms:
 
 
 def _second(split: Split) -> Expr:
-    return sp.Add(*(integrate(_square(terms), low, high) for low, high, terms in split.terms()))
+    return sp.Add(*(integrate(_square(part.terms), part.lower, part.upper) for part in split.terms()))
 
 
 def _basic(question: Question) -> tuple[Expr, Expr, Expr]:

@@ -148,7 +148,8 @@ def _power_pair(first: Split, second: Split) -> Expr | None:
     """
     sides = [_one_power(split) for split in (first, second)]
     if sides[0] is None or sides[1] is None:
-        if any(not key.power.is_Integer for s in (first, second) for _, _, t in s.terms() for key in t):
+        # a real power elsewhere would be met by a rule that does not know it
+        if any(not key.power.is_Integer for s in (first, second) for part in s.terms() for key in part.terms):
             raise NoClosedFormError("no closed form: real powers of |x| have a dual with the same power only")
         return None
     (p, a, b), (q, c, d) = sides
@@ -166,14 +167,14 @@ def _one_power(split: Split) -> tuple[Expr, Expr, Expr] | None:
     """(p, constant on the left, constant on the right) if sigma is c |x|^p with a real p on both sides."""
     if split.places != (ZERO,):
         return None
-    found: dict[Expr, Expr] = {}
+    found: dict[int, Expr] = {}
     powers = set()
-    for low, _, terms in split.terms():
-        if len(terms) != 1:
+    for part in split.terms():
+        if len(part.terms) != 1:
             return None
-        ((key, c),) = terms.items()
+        ((key, c),) = part.terms.items()
         if key.power.is_Integer or key.q != 0 or key.b != 0 or key.erfs:
             return None
         powers.add(key.power)
-        found[low] = c
-    return (powers.pop(), found.get(-oo, ZERO), found.get(ZERO, ZERO)) if len(powers) == 1 else None
+        found[part.side] = c
+    return (powers.pop(), found.get(-1, ZERO), found.get(1, ZERO)) if len(powers) == 1 else None

@@ -76,8 +76,8 @@ def _mass(mu: Expr, v: Expr, lower: Expr, upper: Expr) -> Expr:
 
 
 def _real_moment(key: Key, p: Expr, lower: Expr, upper: Expr) -> Expr:
-    """E |X|^r exp(q X^2) on a half-line from 0: 2^{r/2} Gamma((r+1)/2) / (2 sqrt(pi)) p^{-(r+1)/2}."""
-    if key.b != 0 or key.erfs or (lower, upper) not in ((0, oo), (-oo, 0)):
+    """E X^r exp(q X^2) on (0, oo): 2^{r/2} Gamma((r+1)/2) / (2 sqrt(pi)) p^{-(r+1)/2}."""
+    if key.b != 0 or key.erfs or (lower, upper) != (0, oo):
         raise NoClosedFormError("no closed form: a real power of |x| is integrated on half-lines from 0 only")
     r = key.power
     if sign_of(r + 1) <= 0:

@@ -24,7 +24,7 @@ MAX_DEGREE = 400
 
 def coefficient_at(split: Split, k: int) -> Expr:
     """c_k for an integer k."""
-    total = sp.Add(*(_moment_at(terms, low, high, k) for low, high, terms in split.terms()))
+    total = sp.Add(*(side**k * _moment_at(terms, low, high, k) for low, high, terms, side in split.terms()))
     return total / sp.sqrt(sp.factorial(k))
 
 
@@ -32,9 +32,8 @@ def _moment_at(terms: Terms, low: Expr, high: Expr, k: int) -> Expr:
     if any(not key.power.is_Integer for key in terms):
         # no boundary terms at a singular end: expand He_k instead
         he = {Key(sp.Integer(m), ZERO, ZERO): c for m, c in enumerate(hermite_row(k)) if c}
-        side = -1 if high == 0 else 1
         return sp.Add(
-            *(c * d * side**m.power * moment(key._replace(power=key.power + m.power), low, high)
+            *(c * d * moment(key._replace(power=key.power + m.power), low, high)
               for key, c in terms.items() for m, d in he.items())
         )  # fmt: skip
     total = ZERO
@@ -84,19 +83,19 @@ def quarter_wave(index: Expr, turns: int = 0) -> Expr:
 def coefficient_formula(split: Split, k: Expr) -> Expr:
     """c_k for a symbol k >= 0: the general formula, with the first few k apart where it does not hold for them."""
     first, general, single = 0, ZERO, dict[int, Expr]()
-    for low, high, terms in split.terms():
+    for low, high, terms, side in split.terms():
         for key, c in terms.items():
             if key.polynomial and low == -oo and high == oo:
                 single.update({j: ONE for j in range(int(key.power), -1, -2)})
                 continue
-            formula, valid_from = _formula(key, low, high, k)
+            formula, valid_from = _formula(key, low, high, k, side)
             first, general = max(first, valid_from), general + c * formula
     general = tidy_formula(lowered(general, k) / sp.sqrt(sp.factorial(k)))
     exceptions = [(coefficient_at(split, j), j) for j in range(first)]
     while exceptions and _agrees(general, k, exceptions[-1][1], exceptions[-1][0]):
         exceptions.pop()
     # beyond the exceptions a polynomial on the whole line adds to single coefficients
-    polynomial = Split((), (sp.Add(*(c * value_of(key, X) for low, high, terms in split.terms()
+    polynomial = Split((), (sp.Add(*(c * value_of(key, X) for low, high, terms, _ in split.terms()
                                      for key, c in terms.items() if key.polynomial and low == -oo and high == oo)),))
     deltas = sp.Add(
         *(tidy(coefficient_at(polynomial, j)) * sp.KroneckerDelta(k, j) for j in sorted(single) if j >= len(exceptions))
@@ -129,11 +128,11 @@ def _agrees(general: Expr, k: Expr, j: int, expected: Expr) -> bool:
     return bool(sp.simplify(found - expected) == 0)
 
 
-def _formula(key: Key, low: Expr, high: Expr, k: Expr) -> tuple[Expr, int]:
+def _formula(key: Key, low: Expr, high: Expr, k: Expr, side: int) -> tuple[Expr, int]:
     """E f He_k on the interval for one term of the family, and the first k for which the formula holds."""
     whole = low == -oo and high == oo
     if not key.power.is_Integer:
-        return _real_power(key, low, high, k), 0
+        return _real_power(key, low, high, k, side), 0
     n = int(key.power)
     if key.polynomial:
         return _polynomial_between(n, low, high, k), n + 1
@@ -229,17 +228,17 @@ def _exponential_between(b: Expr, low: Expr, high: Expr, k: Expr) -> Expr:
     return total
 
 
-def _real_power(key: Key, low: Expr, high: Expr, k: Expr) -> Expr:
+def _real_power(key: Key, low: Expr, high: Expr, k: Expr, side: int) -> Expr:
     """|x|^p on a half-line, by its even and its odd half:
 
     E |X|^p He_2m = C_p (-2)^m (-p/2)_m with C_p = E|X|^p, and E sign(X)|X|^p He_k = p E |X|^(p-1) He_(k-1).
     """
     p = key.power
-    if key.q != 0 or key.b != 0 or key.erfs or (low, high) not in ((0, oo), (-oo, 0)):
+    if key.q != 0 or key.b != 0 or key.erfs or (low, high) != (0, oo):
         raise NoClosedFormError("no closed form in a symbol k: a real power of |x| stands on a half-line from 0 only")
     even = _absolute(p, k)
     odd = p * _absolute(p - 1, k - 1)
-    return (even + odd if high == oo else even - odd) / 2
+    return (even + side * odd) / 2
 
 
 def _absolute(p: Expr, k: Expr) -> Expr:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from typing import NamedTuple
 
 import sympy as sp
 
@@ -24,6 +25,19 @@ oo = sp.oo
 _SPLITTING = (sp.Max, sp.Min, sp.Abs, sp.sign, sp.Heaviside, sp.Piecewise)
 
 
+class Part(NamedTuple):
+    """terms(x) on (lower, upper); with side = -1, terms(-x) on (-upper, -lower)."""
+
+    lower: Expr
+    upper: Expr
+    terms: Terms
+    side: int
+
+
+def _has_real_power(piece: Expr) -> bool:
+    return any(e.base.has(X) and not e.exp.is_Integer for e in piece.atoms(sp.Pow) if not e.exp.has(X))
+
+
 @dataclass(frozen=True)
 class Split:
     """sigma on the intervals between the places: len(pieces) = len(places) + 1."""
@@ -35,14 +49,16 @@ class Split:
     def intervals(self) -> list[tuple[Expr, Expr]]:
         return list(pairwise((-oo, *self.places, oo)))
 
-    def terms(self) -> list[tuple[Expr, Expr, Terms]]:
-        """(lower, upper, terms) of every piece that is not 0."""
+    def terms(self) -> list[Part]:
+        """Every piece that is not 0. One with a real power of -x on (-oo, 0) is given as its mirror image."""
         out = []
         for (low, high), piece in zip(self.intervals, self.pieces, strict=True):
-            positive = True if low == 0 else False if high == 0 else None
-            found = read(piece, positive)
+            mirrored = high == 0 and low == -oo and _has_real_power(piece)
+            if mirrored:
+                low, high, piece = sp.Integer(0), oo, piece.xreplace({X: -X})
+            found = read(piece, positive=low == 0)
             if found:
-                out.append((low, high, found))
+                out.append(Part(low, high, found, -1 if mirrored else 1))
         return out
 
     def composed(self, gain: Expr, shift: Expr) -> Split:

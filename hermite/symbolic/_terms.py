@@ -109,8 +109,8 @@ def value_of(key: Key, x: Expr) -> Expr:
     return power * sp.exp(key.q * x**2 + key.b * x) * sp.Mul(*(sp.erf(g * x + h) for g, h in key.erfs))
 
 
-def read(expr: Expr, positive: bool | None = None) -> Terms:
-    """The terms of a smooth expression in X; positive: the sign of x on the piece, None where both occur."""
+def read(expr: Expr, positive: bool = False) -> Terms:
+    """The terms of a smooth expression in X; positive: whether x > 0 on the piece, so that real powers make sense."""
     if not expr.has(X):
         return add_terms({_UNIT: expr})
     if expr == X:
@@ -141,15 +141,15 @@ def _power(terms: Terms, n: int) -> Terms:
     return out
 
 
-def _real_power(base: Expr, exponent: Expr, positive: bool | None) -> Terms:
-    """(c x)^p with c x > 0 on the piece: |c|^p |x|^p; the key's power p stands for |x|^p then."""
+def _real_power(base: Expr, exponent: Expr, positive: bool) -> Terms:
+    """(c x)^p with x > 0 on the piece: c^p x^p."""
     c = sp.cancel(base / X)
-    if c.has(X) or positive is None:
+    if c.has(X) or not positive:
         raise no_rule(f"({shown(base)})**({exponent})")
-    return {Key(exponent, ZERO, ZERO): sp.Abs(c) ** exponent}
+    return {Key(exponent, ZERO, ZERO): c**exponent}
 
 
-def _function(expr: Expr, positive: bool | None) -> Terms:
+def _function(expr: Expr, positive: bool) -> Terms:
     if isinstance(expr, sp.exp):
         return _exponential(expr.args[0])
     if isinstance(expr, (sp.sin, sp.cos)):
