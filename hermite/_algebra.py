@@ -108,6 +108,8 @@ def polynomial_zeros(p: list[Fraction]) -> list[Point]:
         return [rational(-p[0] / p[1])]
     if len(p) == 3:
         return _quadratic_zeros(*p)
+    if not any(p[1:-1]):
+        return _binomial_zeros(-p[0] / p[-1], len(p) - 1)
     return _sturm_zeros(p)
 
 
@@ -122,6 +124,20 @@ def _quadratic_zeros(c: Fraction, b: Fraction, a: Fraction) -> list[Point]:
         small, large = sorted(pair, key=lambda z: abs(z.value))
         pair = [Point(float(c / a) / large.value if c else 0.0, small.exact), large]
     return pair
+
+
+def _binomial_zeros(c: Fraction, n: int) -> list[Point]:
+    """x^n = c, c != 0, by radicals."""
+    if c < 0 and n % 2 == 0:
+        return []
+    root = constant_point(_exact_root(abs(c), n))
+    mirror = constant_point(t.neg(_exact_root(abs(c), n)))
+    return [mirror, root] if n % 2 == 0 else [root if c > 0 else mirror]
+
+
+def _exact_root(c: Fraction, n: int) -> Node:
+    guess = Fraction(float(c) ** (1 / n)).limit_denominator(10000)
+    return t.num(guess) if guess**n == c else t.power(t.num(c), Fraction(1, n))
 
 
 def _remainder(p: list[Fraction], q: list[Fraction]) -> list[Fraction]:

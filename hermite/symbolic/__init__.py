@@ -100,9 +100,7 @@ def second_moment(
     return _answer("second_moment", sigma, gain, shift, parameters, time_limit)
 
 
-def variance(
-    sigma: Any, *, gain: Any = 1, shift: Any = 0, time_limit: float = TIME_LIMIT, **parameters: Any
-) -> Expr:
+def variance(sigma: Any, *, gain: Any = 1, shift: Any = 0, time_limit: float = TIME_LIMIT, **parameters: Any) -> Expr:
     """Var sigma(X) = sum of c_k^2 over k >= 1; arguments as in `coefficient`.
 
     >>> variance("relu")
@@ -111,9 +109,7 @@ def variance(
     return _answer("variance", sigma, gain, shift, parameters, time_limit)
 
 
-def linearity(
-    sigma: Any, *, gain: Any = 1, shift: Any = 0, time_limit: float = TIME_LIMIT, **parameters: Any
-) -> Expr:
+def linearity(sigma: Any, *, gain: Any = 1, shift: Any = 0, time_limit: float = TIME_LIMIT, **parameters: Any) -> Expr:
     """r = c_1^2/variance; isometry strength is 2 - r. Arguments as in `coefficient`.
 
     Raises ConstantActivationError besides.
@@ -159,9 +155,7 @@ def dual(
     return found.xreplace({RHO: where}) if where.is_Symbol else found.subs(RHO, where)
 
 
-def expectation(
-    g: Any, *, gain: Any = 1, shift: Any = 0, time_limit: float = TIME_LIMIT, **parameters: Any
-) -> Expr:
+def expectation(g: Any, *, gain: Any = 1, shift: Any = 0, time_limit: float = TIME_LIMIT, **parameters: Any) -> Expr:
     """E g(gain X + shift); g needs a finite mean, not a finite second moment. Arguments as in `coefficient`.
 
     >>> expectation("exp(x**2/4)")
@@ -231,5 +225,3 @@ def _correlation(rho: Any) -> Expr:
     if abs(value) > 1:
         raise ValueError(f"rho must be in [-1, 1], got {rho!r}")
     return rational(value)
-
-

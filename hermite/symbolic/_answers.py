@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import sympy as sp
 
-from ..errors import ConstantActivationError, NoClosedFormError
+from ..errors import ConstantActivationError, NoClosedFormError, NotSquareIntegrableError
 from ._bivariate import bivariate
 from ._check import check
-from ._form import tidy
+from ._form import real_part, tidy
 from ._gaussian import integrate
 from ._known import known_moments
 from ._question import Question, own_symbol
-from ._series import coefficient_at, coefficient_formula
-from ._signs import Undetermined
+from ._series import coefficient_at, coefficient_formula, polynomial_row
+from ._signs import Undetermined, vanishes
 from ._split import Split
 from ._terms import Expr, K, Terms, multiply
 
 Answer = Any  # an expression, or a tuple of them
+Form = Callable[[Expr], Expr]
+_REFUSALS = (ConstantActivationError, NoClosedFormError, NotSquareIntegrableError)
 
 
 def answer(verb: str, question: Question, argument: Any) -> Answer:
     """The checked answer in the user's symbols; a symbol whose sign matters is taken both ways."""
     try:
-        found = _VERBS[verb](question, argument)
-        for part in _parts(found):
-            _accept(part, question, argument)
-        check(verb, question, argument, found)
+        found = _in_time(lambda: _checked(verb, question, argument, tidy))
+        if found is None:
+            found = _checked(verb, question, argument, real_part)
     except Undetermined as unknown:
         symbol = _undetermined(question, unknown)
         if question.is_gain(symbol):
@@ -36,6 +38,41 @@ def answer(verb: str, question: Question, argument: Any) -> Answer:
         return _both_signs(verb, question, argument, symbol)
     back = dict(question.symbols)
     return tuple(e.xreplace(back) for e in found) if isinstance(found, tuple) else found.xreplace(back)
+
+
+def _checked(verb: str, question: Question, argument: Any, form: Form) -> Answer:
+    found = _VERBS[verb](question, argument, form)
+    for part in _parts(found):
+        _accept(part, question, argument)
+    check(verb, question, argument, found)
+    return found
+
+
+class Patience:
+    """How long a form may be looked for, and whether a search had to be left running: then the process is used up."""
+
+    seconds = 8.0
+    exhausted = False
+
+
+def _in_time(action: Callable[[], Answer]) -> Answer | None:
+    """What the action returns or refuses; None when SymPy takes too long over the form of it, or fails."""
+    box: list[Answer] = []
+    refusals: list[Exception] = []
+
+    def run() -> None:
+        try:
+            box.append(action())
+        except Exception as error:
+            refusals.append(error)
+
+    search = threading.Thread(target=run, daemon=True)
+    search.start()
+    search.join(Patience.seconds)
+    Patience.exhausted |= search.is_alive()
+    if refusals and isinstance(refusals[0], (Undetermined, *_REFUSALS)):
+        raise refusals[0]
+    return box[0] if box else None
 
 
 def _parts(found: Answer) -> tuple[Expr, ...]:
@@ -131,100 +168,87 @@ def _square(terms: Terms) -> Terms:
 
 
 def _second(split: Split) -> Expr:
+    row = polynomial_row(split)
+    if row is not None:  # Parseval; the square of a polynomial of degree 300 has too many terms
+        return sp.Add(*(c**2 for c in row.values()))
     return sp.Add(*(integrate(_square(part.terms), part.lower, part.upper) for part in split.terms()))
 
 
-def _basic(question: Question) -> tuple[Expr, Expr, Expr]:
+def _basic(question: Question, form: Form) -> tuple[Expr, Expr, Expr]:
     """(c_0, c_1, E sigma^2)."""
     split = question.split()
     known = known_moments(split)
     if known is not None:
         return known
-    second = tidy(_second(split))  # first: it refuses what is not square-integrable
-    return tidy(_mean(split)), tidy(coefficient_at(split, 1)), second
+    second = form(_second(split))  # first: it refuses what is not square-integrable
+    return form(_mean(split)), form(coefficient_at(split, 1)), second
 
 
-def _varying(question: Question) -> tuple[Expr, Expr]:
+def _varying(question: Question, form: Form) -> tuple[Expr, Expr]:
     """(c_1, variance) of a sigma that is not constant."""
-    c0, c1, second = _basic(question)
-    spread = tidy(second - c0**2)
-    if spread == 0 or sp.simplify(spread) == 0:
+    c0, c1, second = _basic(question, form)
+    spread = form(second - c0**2)
+    if vanishes(spread):
         raise ConstantActivationError(
             f"{question.name} is constant: its variance is 0 and its isometry strength is undefined"
         )
     return c1, spread
 
 
-def _expectation(question: Question, _: Any) -> Expr:
+def _expectation(question: Question, _: Any, form: Form) -> Expr:
     split = question.split()
     known = known_moments(split)
-    return tidy(_mean(split)) if known is None else known[0]
+    return form(_mean(split)) if known is None else known[0]
 
 
-def _second_moment(question: Question, _: Any) -> Expr:
-    return _basic(question)[2]
+def _second_moment(question: Question, _: Any, form: Form) -> Expr:
+    return _basic(question, form)[2]
 
 
-def _variance(question: Question, _: Any) -> Expr:
-    c0, _, second = _basic(question)
-    return tidy(second - c0**2)
+def _variance(question: Question, _: Any, form: Form) -> Expr:
+    c0, _, second = _basic(question, form)
+    spread = form(second - c0**2)
+    return sp.Integer(0) if vanishes(spread) else spread
 
 
-def _linearity(question: Question, _: Any) -> Expr:
-    c1, spread = _varying(question)
-    return tidy(sp.cancel(sp.together(c1**2 / spread)) if _rational(c1, spread) else c1**2 / spread)
+def _linearity(question: Question, _: Any, form: Form) -> Expr:
+    c1, spread = _varying(question, form)
+    return form(c1**2 / spread)
 
 
-def _strength(question: Question, _: Any) -> Expr:
-    c1, spread = _varying(question)
-    return tidy(2 - c1**2 / spread)
+def _strength(question: Question, _: Any, form: Form) -> Expr:
+    c1, spread = _varying(question, form)
+    return form(2 - c1**2 / spread)
 
 
-def _rational(*parts: Expr) -> bool:
-    return all(p.is_rational_function() for p in parts)
+def _coefficients(question: Question, degree: int, form: Form) -> tuple[Expr, ...]:
+    return tuple(_coefficient(question, k, form) for k in range(degree + 1))
 
 
-def _coefficients(question: Question, degree: int) -> tuple[Expr, ...]:
+def _coefficient(question: Question, k: Any, form: Form) -> Expr:
     split = question.split()
     known = known_moments(split)
-    if known is not None and degree <= 1:
-        return known[: degree + 1]
-    _second(split)
-    return tuple(tidy(coefficient_at(split, k)) for k in range(degree + 1))
-
-
-def _coefficient(question: Question, k: Any) -> Expr:
-    if k != K:
-        return _coefficients_at(question, int(k))
-    split = question.split()
-    _second(split)
-    return coefficient_formula(split, K)
-
-
-def _coefficients_at(question: Question, k: int) -> Expr:
-    split = question.split()
-    known = known_moments(split)
-    if known is not None and k <= 1:
+    if known is not None and k in (0, 1):
         return known[k]
     _second(split)
-    return tidy(coefficient_at(split, k))
+    return coefficient_formula(split, K, form) if k == K else form(coefficient_at(split, k))
 
 
-def _moments(question: Question, degree: int) -> tuple[Expr, ...]:
+def _moments(question: Question, degree: int, form: Form) -> tuple[Expr, ...]:
     """(second moment, variance, residual, c_0, c_1, ...)."""
-    c0, c1, second = _basic(question)
-    spread = tidy(second - c0**2)
-    row = (c0, c1)[: degree + 1] if degree <= 1 else _coefficients(question, degree)
-    return (second, spread, tidy(spread - c1**2), *row)
+    c0, c1, second = _basic(question, form)
+    spread = form(second - c0**2)
+    row = (c0, c1)[: degree + 1] if degree <= 1 else _coefficients(question, degree, form)
+    return (second, spread, form(spread - c1**2), *row)
 
 
-def _dual(question: Question, _: Any) -> Expr:
+def _dual(question: Question, _: Any, form: Form) -> Expr:
     split = question.split()
     _second(split)
-    return tidy(bivariate(split, split))
+    return form(bivariate(split, split))
 
 
-_VERBS: dict[str, Callable[[Question, Any], Answer]] = {
+_VERBS: dict[str, Callable[[Question, Any, Form], Answer]] = {
     "expectation": _expectation,
     "second_moment": _second_moment,
     "variance": _variance,

@@ -146,13 +146,13 @@ def _power_pair(first: Split, second: Split) -> Expr | None:
     From c_2m of |x|^p, C_p^2 sum (-p/2)_m^2/((1/2)_m m!) rho^(2m), and for sign(x)|x|^p
     p^2 C_(p-1)^2 sum ((1-p)/2)_m^2/((3/2)_m m!) rho^(2m+1), where C_p = E|X|^p.
     """
-    sides = [_one_power(split) for split in (first, second)]
-    if sides[0] is None or sides[1] is None:
+    one, other = _one_power(first), _one_power(second)
+    if one is None or other is None:
         # a real power elsewhere would be met by a rule that does not know it
         if any(not key.power.is_Integer for s in (first, second) for part in s.terms() for key in part.terms):
             raise NoClosedFormError("no closed form: real powers of |x| have a dual with the same power only")
         return None
-    (p, a, b), (q, c, d) = sides
+    (p, a, b), (q, c, d) = one, other
     if p != q:
         raise NoClosedFormError("no closed form: real powers of |x| have a dual with the same power only")
     even, odd = (a + b) * (c + d) / 4, (b - a) * (d - c) / 4

@@ -126,7 +126,9 @@ def _half_erf(n: int, q: Expr, g: Expr) -> Expr:
     if n == 0:
         return sp.atan(sp.sqrt(2 / p) * g) / (sp.pi * sp.sqrt(p))
     out = (n - 1) / p * _half_erf(n - 2, q, g) if n > 1 else sp.Integer(0)
-    return out + 2 * g / (sp.sqrt(sp.pi) * p) * moment(Key(sp.Integer(n - 1), sp.expand(q - g**2), sp.Integer(0)), 0, oo)
+    return out + 2 * g / (sp.sqrt(sp.pi) * p) * moment(
+        Key(sp.Integer(n - 1), sp.expand(q - g**2), sp.Integer(0)), 0, oo
+    )
 
 
 def _two_erfs(n: int, q: Expr, g: Expr, h: Expr) -> Expr:

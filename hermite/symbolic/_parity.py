@@ -30,7 +30,9 @@ def parts(node: Node) -> Parts | None:
     inner = [p for a in node.args if (p := parts(a)) is not None]
     if len(inner) < len(node.args) or not inner:
         return None
-    return _binary(node, inner[0], inner[1]) if len(inner) == 2 else _unary(node, *inner[0]) if len(inner) == 1 else None
+    return (
+        _binary(node, inner[0], inner[1]) if len(inner) == 2 else _unary(node, *inner[0]) if len(inner) == 1 else None
+    )
 
 
 def _binary(node: Node, first: Parts, second: Parts) -> Parts | None:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,23 +42,21 @@ class _Worker:
         box: list[Any] = []
 
         def run() -> None:
-            try:
+            with suppress(EOFError, OSError, pickle.UnpicklingError, ValueError):
                 box.append(action())
-            except (EOFError, OSError, pickle.UnpicklingError, ValueError):
-                pass
 
         reader = threading.Thread(target=run, daemon=True)
         reader.start()
         reader.join(seconds)
         return box[0] if box else None
 
-    def ask(self, request: bytes, seconds: float) -> tuple[str, Any] | None:
+    def ask(self, request: bytes, seconds: float) -> tuple[str, Any, bool] | None:
         def exchange() -> Any:
             assert self.process.stdin is not None
             self.process.stdin.write(request)
             return pickle.load(self.process.stdout)  # type: ignore[arg-type]
 
-        answer: tuple[str, Any] | None = self._within(seconds, exchange)
+        answer: tuple[str, Any, bool] | None = self._within(seconds, exchange)
         return answer
 
     def end(self) -> None:
@@ -99,13 +98,14 @@ def _end_all() -> None:
 
 def within(seconds: float, verb: str, question: Any, argument: Any) -> Any:
     """The answer to a question; raises its errors, and NoClosedFormError when it takes longer than `seconds`."""
-    request = pickle.dumps((verb, question, argument))
+    request = pickle.dumps((verb, question, argument, seconds))
     worker, answer, started = _take(), None, 0.0
     try:
         started = time.monotonic()
         answer = worker.ask(request, seconds)
     finally:
-        if answer is None:  # also when the caller is interrupted: the process may be in the middle of something
+        # also when the caller is interrupted: the process may be in the middle of something
+        if answer is None or answer[2]:
             worker.end()
         else:
             _give_back(worker)
@@ -117,7 +117,7 @@ def within(seconds: float, verb: str, question: Any, argument: Any) -> Any:
             f"no closed form of {question.name} was found: {why} (tried: Gaussian smoothing by completing the square, "
             "Stein's identity and Price's theorem); raise time_limit, or use hermite.multiprecision"
         )
-    kind, value = answer
+    kind, value, _ = answer
     if kind == "answer":
         return value
     raise getattr(errors, kind, ValueError)(value)

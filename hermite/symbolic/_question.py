@@ -157,4 +157,3 @@ def _from_text(sigma: Any, values: dict[str, Expr]) -> tuple[Expr, dict[str, Exp
         constants |= entry.defaults
     constants |= {name: parameter(name) for name in values}
     return tree_to_sympy(parse(text, NAMED, constants), values), values
-

@@ -16,7 +16,7 @@ from ..errors import NoClosedFormError
 from ._form import tidy, tidy_formula
 from ._gaussian import absolute_moment, integrate, moment
 from ._split import Split
-from ._terms import ONE, ZERO, Expr, Key, Terms, X, derivative, value, value_of
+from ._terms import ONE, ZERO, Expr, Key, Terms, derivative, value
 
 oo = sp.oo
 MAX_DEGREE = 400
@@ -36,6 +36,8 @@ def _moment_at(terms: Terms, low: Expr, high: Expr, k: int) -> Expr:
             *(c * d * moment(key._replace(power=key.power + m.power), low, high)
               for key, c in terms.items() for m, d in he.items())
         )  # fmt: skip
+    if low == -oo and high == oo and all(key.polynomial for key in terms):
+        return sp.Add(*(c * _monomial(int(key.power)).get(k, ZERO) for key, c in terms.items()))
     total = ZERO
     while k > 0 and terms:
         if low != -oo or high != oo:
@@ -80,28 +82,52 @@ def quarter_wave(index: Expr, turns: int = 0) -> Expr:
 # ---- a symbol for the index -------------------------------------------------------------------------------------
 
 
-def coefficient_formula(split: Split, k: Expr) -> Expr:
+def coefficient_formula(split: Split, k: Expr, form: Callable[[Expr], Expr] = tidy) -> Expr:
     """c_k for a symbol k >= 0: the general formula, with the first few k apart where it does not hold for them."""
-    first, general, single = 0, ZERO, dict[int, Expr]()
+    first, general, powers = 0, ZERO, dict[int, Expr]()
     for low, high, terms, side in split.terms():
         for key, c in terms.items():
             if key.polynomial and low == -oo and high == oo:
-                single.update({j: ONE for j in range(int(key.power), -1, -2)})
+                powers[int(key.power)] = c
                 continue
             formula, valid_from = _formula(key, low, high, k, side)
             first, general = max(first, valid_from), general + c * formula
+    polynomial = _row(powers)
     general = tidy_formula(lowered(general, k) / sp.sqrt(sp.factorial(k)))
     exceptions = [(coefficient_at(split, j), j) for j in range(first)]
-    while exceptions and _agrees(general, k, exceptions[-1][1], exceptions[-1][0]):
+    while exceptions and _agrees(general, k, exceptions[-1][1], exceptions[-1][0] - polynomial.get(first - 1, ZERO)):
         exceptions.pop()
+        first -= 1
     # beyond the exceptions a polynomial on the whole line adds to single coefficients
-    polynomial = Split((), (sp.Add(*(c * value_of(key, X) for low, high, terms, _ in split.terms()
-                                     for key, c in terms.items() if key.polynomial and low == -oo and high == oo)),))
-    deltas = sp.Add(
-        *(tidy(coefficient_at(polynomial, j)) * sp.KroneckerDelta(k, j) for j in sorted(single) if j >= len(exceptions))
-    )
-    cases = [(tidy(c), sp.Eq(k, j)) for c, j in exceptions]
+    deltas = sp.Add(*(form(polynomial[j]) * sp.KroneckerDelta(k, j) for j in sorted(polynomial) if j >= first))
+    cases = [(form(c), sp.Eq(k, j)) for c, j in exceptions]
     return sp.Piecewise(*cases, (general + deltas, True)) if cases else general + deltas
+
+
+def polynomial_row(split: Split) -> dict[int, Expr] | None:
+    """The coefficients that are not 0 of a polynomial on the whole line, by index; None for anything else."""
+    parts = split.terms()
+    if len(parts) != 1 or (parts[0].lower, parts[0].upper) != (-oo, oo):
+        return None
+    terms = parts[0].terms
+    return _row({int(key.power): c for key, c in terms.items()}) if all(key.polynomial for key in terms) else None
+
+
+def _row(powers: dict[int, Expr]) -> dict[int, Expr]:
+    """c_j by j from the coefficients of x^n; multiples of one number are added up as the rationals that they are."""
+    unit = next(iter(powers.values()), ONE)
+    shares = {n: ratio if (ratio := c / unit).is_Rational else c for n, c in powers.items()}
+    unit = unit if all(share.is_Rational for share in shares.values()) else ONE
+    row: dict[int, Expr] = {}
+    for n, c in (shares if unit != 1 else powers).items():
+        for j, mean in _monomial(n).items():
+            row[j] = row.get(j, ZERO) + c * mean
+    return {j: unit * c / sp.sqrt(sp.factorial(j)) for j, value in row.items() if (c := sp.expand(value)) != 0}
+
+
+def _monomial(n: int) -> dict[int, Expr]:
+    """E X^n He_k = n!/(j! 2^j) for k = n - 2j >= 0, else 0."""
+    return {n - 2 * j: sp.factorial(n) / (sp.factorial(j) * 2**j) for j in range(n // 2 + 1)}
 
 
 def lowered(expr: Expr, k: Expr) -> Expr:

@@ -44,7 +44,22 @@ def is_zero(expr: Expr) -> bool:
     return bool(expr == 0 or sp.expand(expr) == 0)
 
 
+def vanishes(expr: Expr) -> bool:
+    """Whether an expression is 0: SymPy is asked only where its value at numbers for the symbols is."""
+    values = {s: sp.Rational(7 + i, 5 + 2 * i) * (-1 if s.is_negative else 1) for i, s in enumerate(_listed(expr))}
+    if abs(complex(sp.N(expr.subs(values), 30))) > 1e-20:
+        return False
+    return bool(expr == 0 or sp.expand(expr) == 0 or sp.simplify(expr) == 0)
+
+
+def _listed(expr: Expr) -> list[Expr]:
+    return sorted(expr.free_symbols, key=str)
+
+
 def in_order(places: list[Expr]) -> list[Expr]:
     """The distinct places in increasing order; raises Undetermined."""
-    distinct = list(dict.fromkeys(places))
-    return sorted(distinct, key=cmp_to_key(lambda a, b: sign_of(a - b)))
+    return sorted(dict.fromkeys(places), key=cmp_to_key(_compare))
+
+
+def _compare(a: Expr, b: Expr) -> int:
+    return sign_of(a - b)

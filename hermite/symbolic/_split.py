@@ -177,7 +177,7 @@ def split_expression(expr: Expr) -> Split:
     cuts = []
     for args in columns:
         if isinstance(expr, (sp.Abs, sp.sign, sp.Heaviside)):
-            cuts.append(_signs(args[0], lambda s, u=args[0]: _signed(expr, u, s)))
+            cuts.append(_signs(args[0], [_signed(expr, args[0], s) for s in _SIGNS]))
         else:
             cuts.append(Split((), (expr.func(*args),)))
     return _assemble(places, cuts)
@@ -222,10 +222,13 @@ def _assemble(places: tuple[Expr, ...], cuts: list[Split]) -> Split:
     return Split(tuple(out_places), tuple(out_pieces))
 
 
-def _signs(u: Expr, branch: Callable[[int], Expr]) -> Split:
-    """The branches of an argument of first degree by its sign."""
+_SIGNS = (-1, 0, 1)
+
+
+def _signs(u: Expr, branches: list[Expr]) -> Split:
+    """Of the branches for u < 0, u = 0 and u > 0 those that are taken, u being of first degree."""
     if not u.has(X):
-        return Split((), (branch(sign_of(u)),))
+        return Split((), (branches[1 + sign_of(u)],))
     line = quadratic(u)
     if line is None or line[2] != 0:
         raise NoClosedFormError(
@@ -233,7 +236,7 @@ def _signs(u: Expr, branch: Callable[[int], Expr]) -> Split:
             "conditions must be of first degree in x"
         )
     slope = sign_of(line[1])
-    return Split((sp.cancel(-line[0] / line[1]),), (branch(-slope), branch(slope)))
+    return Split((sp.cancel(-line[0] / line[1]),), (branches[1 - slope], branches[1 + slope]))
 
 
 def _folded(expr: Expr, places: tuple[Expr, ...], columns: list[tuple[Expr, ...]]) -> Split:
@@ -243,9 +246,7 @@ def _folded(expr: Expr, places: tuple[Expr, ...], columns: list[tuple[Expr, ...]
     for args in columns:
         best = Split((), (args[0],))
         for other in args[1:]:
-            inner = [
-                _signs(sp.expand(p - other), lambda s, p=p, o=other: p if (s >= 0) == upper else o) for p in best.pieces
-            ]
+            inner = [_signs(sp.expand(p - other), [other, p, p] if upper else [p, p, other]) for p in best.pieces]
             best = _assemble(best.places, inner)
         cuts.append(best)
     return _assemble(places, cuts)
@@ -258,7 +259,7 @@ def _piecewise(expr: Expr) -> Split:
     sides = [split_expression(r.lhs - r.rhs) for r in relations]
     signs = []
     for side in sides:
-        cuts = [_signs(sp.expand(u), sp.Integer) for u in side.pieces]
+        cuts = [_signs(sp.expand(u), [sp.Integer(s) for s in _SIGNS]) for u in side.pieces]
         signs.append(_assemble(side.places, cuts))
     places, columns = _common([*signs, *(split_expression(e) for e in branches)])
     pieces = []

@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import errors
 from ..errors import NoClosedFormError
-from ._answers import answer
+from ._answers import Patience, answer
 
 
 def serve() -> None:
@@ -18,12 +18,16 @@ def serve() -> None:
     channel = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     channel.write(pickle.dumps("ready"))
-    while True:
+    while not Patience.exhausted:  # a search that was left running would slow down the next question
         try:
-            verb, question, argument = pickle.load(sys.stdin.buffer)
+            verb, question, argument, seconds = pickle.load(sys.stdin.buffer)
         except EOFError:
-            return
-        channel.write(pickle.dumps(_outcome(verb, question, argument)))
+            break
+        Patience.seconds = 0.4 * seconds
+        outcome = _outcome(verb, question, argument)
+        channel.write(pickle.dumps((*outcome, Patience.exhausted)))
+    channel.close()
+    os._exit(0)  # without waiting for such a search
 
 
 def _outcome(verb: str, question: Any, argument: Any) -> tuple[str, Any]:
