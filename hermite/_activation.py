@@ -17,6 +17,7 @@ import numpy as np
 
 from . import _tree as t
 from ._catalogue import ENTRIES, NAMED, build, lookup, unknown
+from ._from_sympy import SympyExpression, from_sympy, is_sympy
 from ._growth import growth as derived_growth
 from ._interpreter import call_opaque, evaluate
 from ._numbers import as_fraction
@@ -26,7 +27,7 @@ from ._recurrence import Array
 from ._tree import Node, Opaque
 from .errors import NotSquareIntegrableError
 
-ActivationLike: TypeAlias = "str | Callable[..., Any] | Activation"
+ActivationLike: TypeAlias = "str | SympyExpression | Callable[..., Any] | Activation"
 Growth: TypeAlias = tuple[float, float, float]
 
 
@@ -136,6 +137,11 @@ class Activation:
     def __str__(self) -> str:
         return self.name
 
+    def _repr_latex_(self) -> str:
+        from ._latex import latex
+
+        return rf"$\displaystyle {latex(self.expr)}$"
+
     def __neg__(self) -> Activation:
         return _combined(t.neg(self.expr), f"-{_factor(self.name)}")
 
@@ -223,13 +229,14 @@ def activation(
 
     spec: a registered name (torch's names and parameters, jax's aliases), a text in the expression grammar
     (x, pi, decimals, + - * / **, `a if u > v else b`, elementary functions, catalogue names, `He(3, x)`), a
-    callable on float64 arrays (or on single floats), or an Activation. Text and floats mean their shortest decimal:
-    gain=0.1 is 1/10. breakpoints: where a callable is not smooth; without them they are searched for (a feature
-    narrower than 1e-3 may be missed: declare its ends, or give a text, whose features are read off it). growth:
-    (A, B, Q) with |sigma(x)| <= A exp(B|x| + Q x^2), for what it cannot be derived from. parameters: those of the
-    named entry, such as negative_slope.
+    sympy.Expr in one symbol (Piecewise, Abs, Max, Min, sign, Heaviside included), a callable on float64 arrays (or on
+    single floats), or an Activation. Text and floats mean their shortest decimal: gain=0.1 is 1/10. breakpoints: where
+    a callable is not smooth; without them they are searched for (a feature narrower than 1e-3 may be missed: declare
+    its ends, or give a text, whose features are read off it). growth: (A, B, Q) with |sigma(x)| <= A exp(B|x| + Q x^2),
+    for what it cannot be derived from. parameters: those of the named entry, such as negative_slope.
 
-    Raises UnknownActivationError, ActivationParseError, NotSquareIntegrableError (growth of Q >= 1/4), ValueError.
+    Raises UnknownActivationError, ActivationParseError, NotSquareIntegrableError (growth of Q >= 1/4), ValueError
+    (several symbols, or one declared to miss a part of the line, among others).
 
     >>> activation("leaky_relu", negative_slope=0.2)([-1.0, 2.0])
     array([-0.2,  2. ])
@@ -237,18 +244,25 @@ def activation(
     'x*sigmoid(1.702*x)'
     >>> [str(p) for p in activation("abs(x**2 - 2)").pieces]
     ['x**2 - 2 on (-inf, -sqrt(2))', '-x**2 + 2 on (-sqrt(2), sqrt(2))', 'x**2 - 2 on (sqrt(2), inf)']
+    >>> import sympy
+    >>> t = sympy.Symbol("t")
+    >>> activation(sympy.Piecewise((t, t > 0), (0.2 * t, True)))
+    Activation('x if x > 0 else 1/5*x')
     """
     declared = None if growth is None else _declared(growth)
     if isinstance(spec, str):
         sigma = _from_text(spec, parameters)
     elif isinstance(spec, Activation):
         sigma = spec
+    elif is_sympy(spec):
+        sigma = Activation(*from_sympy(spec))
     elif callable(spec) and not isinstance(spec, type):
         sigma = _from_callable(spec, breakpoints, declared)
         breakpoints = None
     else:
         raise ValueError(
-            f"spec must be a name, an expression text, a callable or an Activation, got {type(spec).__name__}: {spec!r}"
+            "spec must be a name, an expression text, a sympy expression, a callable or an Activation, "
+            f"got {type(spec).__name__}: {spec!r}"
         )
     if parameters and not isinstance(spec, str):
         raise ValueError(f"parameters {sorted(parameters)} go with a registered name, got spec={spec!r}")

@@ -33,3 +33,8 @@ class Moments:
         """Error bound of beta: 10 e b + e sqrt(b s) + e^2 s + 2^-52, b = beta - 1, s = second_moment/variance."""
         b, s, e = float(self.residual / self.variance), float(self.second_moment / self.variance), self.error
         return float(10 * e * b + e * (b * s) ** 0.5 + e * e * s + 2.0**-52)
+
+    def _repr_latex_(self) -> str:
+        from ._latex import moments_latex
+
+        return rf"$\displaystyle {moments_latex(self)}$"
