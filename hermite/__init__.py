@@ -21,8 +21,8 @@ from ._numeric import second_moment as second_moment
 from ._numeric import variance as variance
 from ._polynomials import gauss_hermite as gauss_hermite
 from ._polynomials import polynomials as polynomials
+from ._strengths import beta_table as beta_table
 from ._table import Table as Table
-from ._table import beta_table as beta_table
 
 __all__ = [
     "activation",

@@ -10,27 +10,47 @@ import html
 import io
 import json
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import numpy as np
 
-from ._activation import Activation, ActivationLike, activation, catalogue
-from ._catalogue import ENTRIES
-from ._moments import Moments
-from ._numbers import as_fraction
-from ._numeric import isometry_strength, moments, varying
-from .errors import MissingDependencyError, PrecisionError
+from .errors import MissingDependencyError
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-Cell: TypeAlias = str | int | float | Fraction | None
 
-COLUMNS = ("name", "gain", "c_0", "c_1", "variance", "r", "beta", "error", "method")
+@runtime_checkable
+class Proven(Protocol):
+    """A number that knows which of its digits are proven (`hermite.certified.Enclosure`)."""
+
+    def decimal(self, digits: int | None = None) -> str: ...
+
+    def __float__(self) -> float: ...
+
+
+class Formula(str):
+    """A formula as text, with its LaTeX."""
+
+    latex: str
+
+    def __new__(cls, text: str, latex: str) -> Formula:
+        self = super().__new__(cls, text)
+        self.latex = latex
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Formula, (str(self), self.latex)
+
+
+Cell: TypeAlias = str | int | float | Fraction | Proven | None
+
+FLOAT_DIGITS = 15  # what float64 carries
+MAX_DIGITS = 1000
+_LONG = 60  # characters of a formula that a terminal still shows
 _CODE = frozenset({"name", "formula", "parameters", "breakpoints"})
 _MATH = {
     "c_0": "$c_0$", "c_1": "$c_1$", "c_k": "$c_k$", "k": "$k$", "r": "$r$", "beta": r"$\beta$",
@@ -46,11 +66,12 @@ LATEX = str.maketrans(
 class Table:
     """A table of numbers with errors: a frozen record that prints as text, Markdown, LaTeX, CSV, JSON and HTML.
 
-    columns: the headings; rows: one tuple of plain values for each row (text, int, float64, an exact Fraction, None
-    where there is no number), unrounded; errors: shaped as rows, the absolute error bound of each float, None
-    elsewhere; digits: how many significant digits to print at most, 1 to 15, else ValueError. Of these only places are
-    printed whose half unit is at least the error, so that a printed number is right within one unit of its last place;
-    a number no larger than its error is 0. The numbers of a column `error` are rounded up to two digits.
+    columns: the headings; rows: one tuple of plain values for each row (text, int, float64, an exact Fraction, a
+    proven Enclosure, None where there is no number), unrounded; errors: shaped as rows, the absolute error bound of
+    each float or Enclosure, None elsewhere; digits: how many significant digits to print at most, 1 to 15, and with
+    Enclosures up to 1000, else ValueError. Of a float only places are printed whose half unit is at least the error,
+    so that a printed number is right within one unit of its last place; a number no larger than its error is 0. Of an
+    Enclosure only proven places are printed. The numbers of a column `error` are rounded up to two digits.
 
     >>> table = Table(("name", "value"), (("pi", 3.141592653589793),), ((None, 2e-6),))
     >>> print(table.to_csv(), end="")
@@ -64,7 +85,8 @@ class Table:
     digits: int = 15
 
     def __post_init__(self) -> None:
-        _check_digits(self.digits)
+        proven = any(_is_proven(cell) for row in self.rows for cell in row)
+        check_digits(self.digits, MAX_DIGITS if proven else FLOAT_DIGITS)
 
     def __str__(self) -> str:
         return self.to_text()
@@ -78,20 +100,30 @@ class Table:
         lines = "\n".join(f"<tr>{row}</tr>" for row in body)
         return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{lines}\n</tbody>\n</table>"
 
-    def _repr_latex_(self) -> str:
-        return self.to_latex()
+    def _repr_latex_(self) -> str | None:
+        try:
+            return self.to_latex()
+        except MissingDependencyError:  # a notebook then has the HTML form, not a traceback
+            return None
 
     def to_text(self) -> str:
         """Aligned columns for a terminal, `-` where there is no number.
 
         Raises MissingDependencyError without tabulate (the extra `tables`).
 
+        >>> from hermite import beta_table
         >>> print(beta_table(["step"], digits=4).to_text())
         name      gain     c_0     c_1    variance       r    beta  error    method
         ------  ------  ------  ------  ----------  ------  ------  -------  ---------...
         step         1  0.5000  0.3989      0.2500  0.6366   1.363  8.2e-15  gauss-legendre on ... panels
         """
-        rows = [[_line(cell) or "-" for cell in row] for row in self._printed()]
+        rows = [
+            [
+                "(long)" if isinstance(v, Formula) and len(v) > _LONG else _line(cell) or "-"
+                for v, cell in zip(*pair, strict=True)
+            ]
+            for pair in zip(self.rows, self._printed(), strict=True)
+        ]
         return self._tabulated("simple", list(self.columns), rows)
 
     def to_markdown(self) -> str:
@@ -104,7 +136,10 @@ class Table:
         |------------|--------|
         | `x*Phi(x)` |  1.277 |
         """
-        rows = [[_markdown(c, cell) for c, cell in zip(self.columns, row, strict=True)] for row in self._printed()]
+        rows = [
+            [_markdown(c, value, cell) for c, value, cell in zip(self.columns, row, cells, strict=True)]
+            for row, cells in zip(self.rows, self._printed(), strict=True)
+        ]
         return self._tabulated("github", [c.replace("|", r"\|") for c in self.columns], rows)
 
     def to_latex(self) -> str:
@@ -132,6 +167,7 @@ class Table:
 
         The decimals are the printed ones, gains are exact (`1/3`); full float64 is in `rows` and `to_pandas`.
 
+        >>> from hermite import beta_table
         >>> beta_table(["relu"], gains=[0.5], digits=6).to_csv().splitlines()[1]
         'relu,1/2,0.199471,0.250000,0.0852113,0.733471,1.26653,6.1e-15,gauss-legendre on ... panels'
         """
@@ -157,10 +193,11 @@ class Table:
         return "[\n  {" + "},\n  {".join(records) + "}\n]" if records else "[]"
 
     def to_pandas(self) -> DataFrame:
-        """A pandas.DataFrame of the unrounded float64 values; gains become floats, a missing number NaN.
+        """A pandas.DataFrame of the unrounded float64 values; gains and Enclosures become floats, missing ones NaN.
 
         Raises MissingDependencyError without pandas (the extra `tables`).
 
+        >>> from hermite import beta_table
         >>> frame = beta_table(["relu", "exp"], gains=[1, 2]).to_pandas()
         >>> frame.pivot(index="gain", columns="name", values="beta").round(4)
         name     exp    relu
@@ -172,7 +209,7 @@ class Table:
             from pandas import DataFrame
         except ImportError as error:
             raise _missing("pandas", "to_pandas()") from error
-        rows = [[math.nan if v is None else float(v) if isinstance(v, Fraction) else v for v in r] for r in self.rows]
+        rows = [[_plain(v) for v in row] for row in self.rows]
         return DataFrame(rows, columns=list(self.columns))
 
     def _printed(self) -> list[list[str | None]]:
@@ -196,16 +233,37 @@ def _missing(package: str, what: str) -> MissingDependencyError:
     return MissingDependencyError(f"{what} needs {package}: pip install 'isogram[tables]'; to_csv and to_json do not")
 
 
+def check_digits(digits: Any, limit: int) -> None:
+    """Refuse what is not a number of digits from 1 to the limit."""
+    integer = isinstance(digits, (int, np.integer)) and not isinstance(digits, bool)
+    if not integer or not 1 <= digits <= limit:
+        why = ", what float64 carries (certified=True proves more)" if limit == FLOAT_DIGITS else ""
+        raise ValueError(f"digits must be an integer from 1 to {limit}{why}, got {digits!r}")
+
+
 # ---- cells ----------------------------------------------------------------------------------------------------
 
 
 def _decimal(column: str, value: Cell, error: float | None, digits: int) -> str | None:
-    if not isinstance(value, float):
-        return None if value is None else str(value)
-    return _rounded_up(value) if column == "error" else rounded(value, error or 0.0, digits)
+    if isinstance(value, float):
+        return _rounded_up(value) if column == "error" else rounded(value, error or 0.0, min(digits, FLOAT_DIGITS))
+    if _is_proven(value):
+        text = value.decimal(digits)
+        return "0" if text.lstrip("-").startswith("0e") else text
+    return None if value is None else str(value)
 
 
-def rounded(value: float, error: float, digits: int) -> str:
+def _is_proven(value: Cell) -> TypeGuard[Proven]:
+    return isinstance(value, Proven) and not isinstance(value, (str, int, float, Fraction))
+
+
+def _plain(value: Cell) -> Any:
+    if value is None:
+        return math.nan
+    return float(value) if isinstance(value, Fraction) or _is_proven(value) else value
+
+
+def rounded(value: float | Decimal, error: float, digits: int) -> str:
     """The decimal of a number known to +-error: at most `digits` significant ones, half a unit at least the error."""
     exact, bound = Decimal(value), 2 * Decimal(error)
     if not exact:
@@ -213,7 +271,7 @@ def rounded(value: float, error: float, digits: int) -> str:
     places = digits - 1 - exact.adjusted()
     if bound:
         places = min(places, -1 - bound.adjusted())
-    wide = Context(prec=40, rounding=ROUND_HALF_EVEN)
+    wide = Context(prec=digits + 25, rounding=ROUND_HALF_EVEN)
     result = exact.quantize(Decimal(1).scaleb(-places), context=wide)
     if result.adjusted() + places >= digits:  # 9.99 has become 10.0
         result = exact.quantize(Decimal(1).scaleb(1 - places), context=wide)
@@ -233,15 +291,17 @@ def _line(cell: str | None) -> str:
     return " ".join((cell or "").split())
 
 
-def _markdown(column: str, cell: str | None) -> str:
+def _markdown(column: str, value: Cell, cell: str | None) -> str:
     text = _line(cell).replace("|", r"\|") or "-"
-    if column not in _CODE or text == "-":
+    if text == "-" or (column not in _CODE and not isinstance(value, Formula)):
         return text
     return f"`` {text} ``" if "`" in text else f"`{text}`"
 
 
 def _latex(column: str, value: Cell, cell: str | None) -> str:
     text = _line(cell)
+    if isinstance(value, Formula):
+        return f"${value.latex}$"
     if isinstance(value, str):
         escaped = text.translate(LATEX)
         return rf"\texttt{{{escaped}}}" if column in _CODE and text else escaped
@@ -250,86 +310,6 @@ def _latex(column: str, value: Cell, cell: str | None) -> str:
 
 
 def _json(value: Cell, printed: str | None) -> str:
-    if isinstance(value, float) and printed is not None:
+    if printed is not None and (isinstance(value, float) or (_is_proven(value) and not printed.startswith("["))):
         return printed  # json.dumps would drop zeros at the end and write 1e14 with fifteen digits
-    return json.dumps(str(value) if isinstance(value, Fraction) else value)
-
-
-# ---- isometry strengths ---------------------------------------------------------------------------------------
-
-
-def beta_table(
-    sigmas: ActivationLike | Iterable[ActivationLike] | None = None,
-    *,
-    gains: Iterable[Any] | Any = (1,),
-    digits: int = 15,
-) -> Table:
-    """Table of isometry strengths beta = 2 - r, r = c_1^2/variance, of activations sigma(gain * x).
-
-    sigmas: one activation or several, each anything `activation` accepts; None: the catalogue. gains: one number or
-    several, exact as in `activation(gain=)`. digits: at most this many significant digits are printed, from 1 to 15;
-    fewer where the error supports fewer. Rows: name (with parameters that are not the defaults), gain, c_0, c_1,
-    variance, r, beta, error (absolute, of r and of beta), method; for every sigma all gains.
-
-    c_0 and c_1 are known to e sqrt(E sigma^2) and the variance to e E sigma^2, with e the error of `moments`; r is
-    2 - beta and shares its error: that of the residual, and one rounding. Where E sigma^2 leaves float64 (exp with
-    gain 20) c_0, c_1 and variance are None, and beta is still there.
-    Raises ConstantActivationError for a constant sigma (as with gain 0), and as `activation` and `isometry_strength`.
-
-    Source: arXiv:2305.18399, table of isometry strengths (Table 5.1, Table B.1).
-
-    >>> table = beta_table(["sin", "exp"], gains=[1, 20], digits=5)
-    >>> print(table.to_csv(), end="")
-    name,gain,c_0,c_1,variance,r,beta,error,method
-    sin,1,0,0.60653,0.43233,0.85092,1.1491,3.6e-15,gauss-legendre on ... panels
-    sin,20,0,0,0.50000,0,2.0000,2.0e-14,gauss-legendre on ... panels
-    exp,1,1.6487,1.6487,4.6708,0.58198,1.4180,9.1e-15,gauss-legendre on ... panels
-    exp,20,,,,0,2.0000,2.0e-14,"gauss-legendre, ratios only"
-    """
-    _check_digits(digits)
-    factors = [as_fraction(gain, "gain") for gain in _several(gains)]
-    listed = catalogue() if sigmas is None else [activation(s) for s in _several(sigmas)]
-    pairs = [_row(sigma, gain) for sigma in listed for gain in factors]
-    return Table(COLUMNS, tuple(row for row, _ in pairs), tuple(errors for _, errors in pairs), digits)
-
-
-def _check_digits(digits: Any) -> None:
-    integer = isinstance(digits, (int, np.integer)) and not isinstance(digits, bool)
-    if not integer or not 1 <= digits <= 15:
-        raise ValueError(f"digits must be an integer from 1 to 15, what float64 carries, got {digits!r}")
-
-
-def _several(values: Any) -> list[Any]:
-    """One or several: a text or a callable is one activation, what does not iterate is one number."""
-    single = isinstance(values, str) or callable(values) or not isinstance(values, Iterable)
-    return [values] if single or (isinstance(values, np.ndarray) and values.ndim == 0) else list(values)
-
-
-def _row(sigma: Activation, gain: Fraction) -> tuple[tuple[Cell, ...], tuple[float | None, ...]]:
-    scaled = sigma.scaled(gain)
-    low = varying(scaled)
-    beta = isometry_strength(scaled)
-    # in units of exp(M), which cancel here; and beta itself is rounded once
-    error = Moments((low.c0, low.c1), low.second, low.variance, low.residual, low.error, "").strength_error
-    try:
-        found = moments(scaled, 1)
-    except PrecisionError:
-        values: tuple[float | None, ...] = (None, None, None)
-        bounds: tuple[float | None, ...] = (None, None, None)
-        method = "gauss-legendre, ratios only"
-    else:
-        values = (float(found.coefficients[0]), float(found.coefficients[1]), found.variance)
-        size = found.error * math.sqrt(found.second_moment)
-        bounds = (size, size, found.error * found.second_moment)
-        method = found.method
-    row = (_label(sigma), gain, *values, 2.0 - beta, beta, error, method)
-    return row, (None, None, *bounds, error, error, None, None)
-
-
-def _label(sigma: Activation) -> str:
-    """The name; for a catalogue entry with other parameters the text that `activation` reads back."""
-    entry = ENTRIES.get(sigma.name)
-    if entry is None:
-        return sigma.name
-    given = [f"{k}={v}" for k, v in sigma.parameters.items() if v != entry.defaults.get(k)]
-    return f"{sigma.name}(x, {', '.join(given)})" if given else sigma.name
+    return json.dumps(printed if isinstance(value, Fraction) or _is_proven(value) else value)

@@ -204,7 +204,7 @@ def helped(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return out
 
 
-@pytest.mark.parametrize("command", [[], ["beta"], ["coefficients"], ["list"]])
+@pytest.mark.parametrize("command", [[], ["beta"], ["coefficients"], ["dual"], ["list"]])
 def test_the_examples_of_the_help_run(
     command: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,6 +23,7 @@ import sympy as sp
 from .._activation import Activation, activation
 from .._moments import Moments
 from .._numbers import as_fraction
+from ..errors import NoClosedFormError
 from ._identities import Identity as Identity
 from ._identities import found_identities
 from ._process import within
@@ -188,6 +189,15 @@ def identities(sigma: Any, *, gain: Any = 1, shift: Any = 0, **parameters: Any) 
     c[1] = 1 - S (c_1 = E sigma' and tanh' = 1 - tanh^2)
     """
     return found_identities(activation(sigma, gain=gain, shift=shift, **parameters))
+
+
+def closed_strength(sigma: Activation, beta: float, time_limit: float) -> tuple[str, str] | None:
+    """The closed form of beta as text and as LaTeX, checked against its value; None if there is none. For tables."""
+    try:
+        found = _answer("quick_strength", sigma, 1, 0, {}, time_limit, beta)
+    except NoClosedFormError:
+        return None
+    return str(found), sp.latex(found, inv_trig_style="full")
 
 
 # ---- the way to the answer --------------------------------------------------------------------------------------

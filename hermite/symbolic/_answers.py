@@ -11,7 +11,7 @@ import sympy as sp
 from ..errors import ConstantActivationError, NoClosedFormError, NotSquareIntegrableError
 from ._bivariate import bivariate
 from ._check import check
-from ._form import real_part, tidy
+from ._form import real_part, tidy, tidy_formula
 from ._gaussian import integrate
 from ._known import known_moments
 from ._question import Question, own_symbol
@@ -28,6 +28,8 @@ _REFUSALS = (ConstantActivationError, NoClosedFormError, NotSquareIntegrableErro
 def answer(verb: str, question: Question, argument: Any) -> Answer:
     """The checked answer in the user's symbols; a symbol whose sign matters is taken both ways."""
     try:
+        if verb == "quick_strength":
+            return _checked(verb, question, argument, tidy_formula)
         found = _in_time(lambda: _checked(verb, question, argument, tidy))
         if found is None:
             found = _checked(verb, question, argument, real_part)
@@ -254,6 +256,7 @@ _VERBS: dict[str, Callable[[Question, Any, Form], Answer]] = {
     "variance": _variance,
     "linearity": _linearity,
     "isometry_strength": _strength,
+    "quick_strength": _strength,
     "coefficients": _coefficients,
     "coefficient": _coefficient,
     "moments": _moments,
