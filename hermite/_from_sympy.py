@@ -89,11 +89,11 @@ def _symbol(expression: Any) -> Any:
             f"as in expr.subs({symbols[0]}, 2); formulas with symbolic parameters go to the verbs of hermite.symbolic"
         )
     for symbol in symbols:
-        _check_symbol(symbol)
+        check_symbol(symbol)
     return symbols[0] if symbols else None
 
 
-def _check_symbol(symbol: Any) -> None:
+def check_symbol(symbol: Any) -> None:
     """SymPy has already simplified under the symbol's assumptions: Max(t, 0) is t where t is positive."""
     import sympy
 

@@ -61,7 +61,7 @@ def beta_table(
     exp,20,,,,0,2.0000,2.0e-14,,"gauss-legendre, ratios only"
     >>> for row in beta_table(["relu", "tanh"], certified=True).rows:
     ...     print(row[6].decimal(30), row[8])
-    1.26652889653787007000830259338 (-4 + 3*pi)/(2*(-1 + pi))
+    1.26652889653787007000830259338 -pi/(2*(-1 + pi)) + 2
     1.06953007638470507135381574591 None
     """
     digits = (30 if certified else FLOAT_DIGITS) if digits is None else digits

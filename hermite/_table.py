@@ -113,9 +113,9 @@ class Table:
 
         >>> from hermite import beta_table
         >>> print(beta_table(["step"], digits=4).to_text())
-        name      gain     c_0     c_1    variance       r    beta  error    method
-        ------  ------  ------  ------  ----------  ------  ------  -------  ---------...
-        step         1  0.5000  0.3989      0.2500  0.6366   1.363  8.2e-15  gauss-legendre on ... panels
+        name      gain     c_0     c_1    variance       r    beta  error    closed form    method
+        ------  ------  ------  ------  ----------  ------  ------  -------  -------------  ---------...
+        step         1  0.5000  0.3989      0.2500  0.6366   1.363  8.2e-15  2 - 2/pi       gauss-legendre on ... panels
         """
         rows = [
             [
@@ -169,7 +169,7 @@ class Table:
 
         >>> from hermite import beta_table
         >>> beta_table(["relu"], gains=[0.5], digits=6).to_csv().splitlines()[1]
-        'relu,1/2,0.199471,0.250000,0.0852113,0.733471,1.26653,6.1e-15,gauss-legendre on ... panels'
+        'relu,1/2,0.199471,0.250000,0.0852113,0.733471,1.26653,6.1e-15,-pi/(2*(-1 + pi)) + 2,gauss-legendre on ... panels'
         """
         out = io.StringIO()
         csv.writer(out, lineterminator="\n").writerows([self.columns, *self._printed()])

@@ -48,6 +48,7 @@ __all__ = [
 ]
 
 TIME_LIMIT = 20.0
+MAX_TIME = 86400.0
 
 
 def coefficient(
@@ -96,7 +97,7 @@ def second_moment(
     """E sigma(X)^2, X ~ N(0, 1); arguments as in `coefficient`.
 
     >>> second_moment("sin", gain=sp.Symbol("alpha"))
-    exp(-alpha**2)*sinh(alpha**2)
+    1/2 - exp(-2*alpha**2)/2
     """
     return _answer("second_moment", sigma, gain, shift, parameters, time_limit)
 
@@ -105,7 +106,7 @@ def variance(sigma: Any, *, gain: Any = 1, shift: Any = 0, time_limit: float = T
     """Var sigma(X) = sum of c_k^2 over k >= 1; arguments as in `coefficient`.
 
     >>> variance("relu")
-    (-1 + pi)/(2*pi)
+    1/2 - 1/(2*pi)
     """
     return _answer("variance", sigma, gain, shift, parameters, time_limit)
 
@@ -131,7 +132,7 @@ def isometry_strength(
     Source: arXiv:2305.18399, equation of beta_sigma before Theorem 5.1; Tables 5.1 and B.1.
 
     >>> isometry_strength("relu")
-    (-4 + 3*pi)/(2*(-1 + pi))
+    -pi/(2*(-1 + pi)) + 2
     >>> isometry_strength("exp", gain=sp.Symbol("alpha"))
     -alpha**2/(exp(alpha**2) - 1) + 2
     """
@@ -171,7 +172,7 @@ def moments(
     """Coefficients c_0..c_degree and moments as one exact record; arguments as in `coefficient`.
 
     >>> moments("step").residual
-    -1/(2*pi) + 1/4
+    1/4 - 1/(2*pi)
     """
     found = _answer("moments", sigma, gain, shift, parameters, time_limit, _degree(degree, "degree"))
     second, spread, residual, *row = found
@@ -206,8 +207,8 @@ def closed_strength(sigma: Activation, beta: float, time_limit: float) -> tuple[
 def _answer(
     verb: str, sigma: Any, gain: Any, shift: Any, parameters: dict[str, Any], time_limit: float, argument: Any = None
 ) -> Any:
-    if not isinstance(time_limit, numbers.Real) or not time_limit > 0:
-        raise ValueError(f"time_limit must be a positive number of seconds, got {time_limit!r}")
+    if isinstance(time_limit, bool) or not isinstance(time_limit, numbers.Real) or not 0 < time_limit <= MAX_TIME:
+        raise ValueError(f"time_limit must be a number of seconds up to {MAX_TIME:g}, got {time_limit!r}")
     question = ask(sigma, gain, shift, parameters)
     if isinstance(question.source, Activation):
         refuse_early(question.source)

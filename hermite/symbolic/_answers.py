@@ -12,10 +12,10 @@ from ..errors import ConstantActivationError, NoClosedFormError, NotSquareIntegr
 from ._bivariate import bivariate
 from ._check import check
 from ._form import real_part, tidy, tidy_formula
-from ._gaussian import integrate
+from ._gaussian import integrate, require_square_integrable
 from ._known import known_moments
 from ._question import Question, own_symbol
-from ._series import coefficient_at, coefficient_formula, polynomial_row
+from ._series import J, coefficient_at, coefficient_formula, polynomial_row
 from ._signs import Undetermined, vanishes
 from ._split import Split
 from ._terms import Expr, K, Terms, multiply
@@ -39,6 +39,9 @@ def answer(verb: str, question: Question, argument: Any) -> Answer:
             return _even_in_gain(verb, question, argument, symbol)
         return _both_signs(verb, question, argument, symbol)
     back = dict(question.symbols)
+    names = {user.name for user in back.values()}
+    # the index of a finite sum, by a name that the user has not taken
+    back[J] = next(sp.Symbol(c, integer=True, nonnegative=True) for c in "jmnil" if c not in names)
     return tuple(e.xreplace(back) for e in found) if isinstance(found, tuple) else found.xreplace(back)
 
 
@@ -121,6 +124,11 @@ def _with_sign(found: Expr, user: Expr, k: Any) -> Expr:
     size = sp.Abs(user)
     positive = found.xreplace({user: size})
     plain = positive.replace(lambda e: e.is_Pow and e.base == size and e.exp.is_even, lambda e: user**e.exp)
+    if k == 1 or (isinstance(k, int) and k % 2):
+        rest, factor = plain.as_independent(size, as_Add=False)
+        first = [f for f in sp.Mul.make_args(factor) if f == size]
+        if first:  # |a| sign(a) = a
+            return rest * user * factor / size
     return plain * (sp.sign(user) ** (k % 2 if isinstance(k, int) else k))
 
 
@@ -153,8 +161,12 @@ def _both_signs(verb: str, question: Question, argument: Any, symbol: Expr) -> A
 
 
 def _one_or_cases(parts: tuple[Expr, ...], cases: list[tuple[Answer, Expr]], user: Expr) -> Expr:
-    if len(parts) == 2 and not parts[0].has(sp.Piecewise, sp.Sum) and _same(*parts, user):
-        return parts[0]
+    if len(parts) == 2 and not parts[0].has(sp.Piecewise, sp.Sum):
+        up, down = parts
+        if _same(up, down, user):
+            return up
+        if _same(up.xreplace({user: -user}), down, user):
+            return up.xreplace({user: sp.Abs(user)})
     return sp.Piecewise(*((part, condition) for part, (_, condition) in zip(parts, cases, strict=True)))
 
 
@@ -167,6 +179,11 @@ def _mean(split: Split) -> Expr:
 
 def _square(terms: Terms) -> Terms:
     return multiply(terms, terms)
+
+
+def _require_square_integrable(split: Split) -> None:
+    for part in split.terms():
+        require_square_integrable(part.terms, part.lower, part.upper)
 
 
 def _second(split: Split) -> Expr:
@@ -232,7 +249,7 @@ def _coefficient(question: Question, k: Any, form: Form) -> Expr:
     known = known_moments(split)
     if known is not None and k in (0, 1):
         return known[k]
-    _second(split)
+    _require_square_integrable(split)
     return coefficient_formula(split, K, form) if k == K else form(coefficient_at(split, k))
 
 
@@ -246,7 +263,7 @@ def _moments(question: Question, degree: int, form: Form) -> tuple[Expr, ...]:
 
 def _dual(question: Question, _: Any, form: Form) -> Expr:
     split = question.split()
-    _second(split)
+    _require_square_integrable(split)
     return form(bivariate(split, split))
 
 

@@ -17,7 +17,13 @@ import sympy as sp
 from .. import _numeric, multiprecision
 from .._activation import Activation
 from .._dual import reduced_dual
-from ..errors import ConstantActivationError, NoClosedFormError, PrecisionError
+from ..errors import (
+    ActivationParseError,
+    ConstantActivationError,
+    NoClosedFormError,
+    NotSquareIntegrableError,
+    PrecisionError,
+)
 from ._question import Question
 from ._terms import RHO, Expr, K
 
@@ -42,6 +48,12 @@ def check(verb: str, question: Question, argument: Any, found: Any) -> None:
                 tried += 1
         except (ConstantActivationError, PrecisionError):
             continue
+        except (ActivationParseError, NotSquareIntegrableError) as error:
+            shown = ", ".join(f"{s} = {v}" for s, v in values.items())
+            raise NoClosedFormError(
+                f"no closed form of {question.name}: at {shown} it is no square-integrable function ({error}); "
+                "declare the signs of the symbols, as in Symbol('a', positive=True)"
+            ) from error
     if not tried:
         raise NoClosedFormError(f"no closed form of {question.name}: the answer could not be checked by quadrature")
 
@@ -117,14 +129,16 @@ def _record(sigma: Activation, degree: int) -> tuple[Any, Any, Any, Any]:
 
 def _duals(sigma: Activation) -> Iterator[Expected]:
     c, second, spread, _ = _record(sigma, 1)
-    for q in _CORRELATIONS:
-        yield {RHO: sp.Rational(q.numerator, q.denominator)}, _dual_at(sigma, q, c[0], spread), second
+    for q, value in _dual_values(sigma, c[0], spread):
+        yield {RHO: sp.Rational(q.numerator, q.denominator)}, value, second
 
 
-def _dual_at(sigma: Activation, rho: Fraction, mean: Any, spread: Any) -> Any:
-    if spread == 0:
-        return mean * mean
+def _dual_values(sigma: Activation, mean: Any, spread: Any) -> Iterator[tuple[Fraction, Any]]:
     try:
-        return mean * mean + spread * float(reduced_dual(sigma)(np.array([float(rho)]))[0])
+        reduced = reduced_dual(sigma)(np.array([float(q) for q in _CORRELATIONS])) if spread else np.zeros(5)
     except PrecisionError:
-        return multiprecision.dual(sigma, rho, digits=15)
+        for q in _CORRELATIONS[1:3]:  # a double integral: seconds each
+            yield q, multiprecision.dual(sigma, q, digits=15)
+    else:
+        for q, f in zip(_CORRELATIONS, reduced, strict=True):
+            yield q, mean * mean + spread * float(f)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sympy as sp
 
 from ._signs import Undetermined, sign_of
-from ._terms import ONE, RHO, Expr
+from ._terms import ONE, RHO, ZERO, Expr
 
 _SMALL = 60  # operations up to which sympy.simplify is worth its time
 
@@ -17,13 +17,58 @@ def real_part(expr: Expr) -> Expr:
     """The real part of an expression whose symbols are real; its terms come in conjugate pairs."""
     if not expr.has(sp.I):
         return expr
-    polar = expr.replace(lambda e: isinstance(e, sp.exp) and e.has(sp.I), _polar)
+    whole = _parts(sp.powsimp(sp.expand_mul(expr), combine="exp"))
+    if whole is not None:
+        return whole[0]
+    # erf of complex numbers, from a sine or cosine on an interval: no real form exists
+    return sp.re(expr, evaluate=False)
+
+
+def _parts(expr: Expr) -> tuple[Expr, Expr] | None:
+    """(real part, imaginary part) as expressions without the imaginary unit, or None."""
+    inner: dict[Expr, Expr] = {}
+    for e in expr.atoms(sp.re, sp.Sum):
+        inner[e] = e if isinstance(e, sp.re) else _summed(e)
+    hidden = {e: sp.Dummy(real=True) for e in inner if isinstance(e, sp.re)}
+    plain = expr.xreplace({e: hidden.get(e, value) for e, value in inner.items()})
+    plain = plain.replace(_is_complex_erf, _imaginary_erf).replace(_is_complex_exp, _polar)
     unit = sp.Dummy("i")
+    sums = {e: sp.Dummy(real=True) for e in plain.atoms(sp.Sum)}
     try:
-        poly = sp.Poly(sp.expand(polar.xreplace({sp.I: unit})), unit)
+        poly = sp.Poly(sp.expand(plain.xreplace(sums).xreplace({sp.I: unit})), unit)
     except sp.PolynomialError:
-        return sp.re(sp.expand(polar))
-    return sp.Add(*((-1) ** (m // 2) * c for (m,), c in poly.terms() if m % 2 == 0))
+        return None
+    back = {d: e for e, d in {**hidden, **sums}.items()}
+    sides = [ZERO, ZERO]
+    for (m,), c in poly.terms():
+        sides[m % 2] += (-1) ** (m // 2) * c
+    if any(side.has(unit) for side in sides):
+        return None
+    return sides[0].xreplace(back), sides[1].xreplace(back)
+
+
+def _summed(total: Expr) -> Expr:
+    """A sum as the sums of its real and its imaginary parts."""
+    parts = _parts(total.function)
+    if parts is None:
+        return total
+    return sp.Add(
+        *(unit * sp.Sum(part, *total.limits) for unit, part in zip((1, sp.I), parts, strict=True) if part != 0)
+    )
+
+
+def _is_complex_exp(e: Expr) -> bool:
+    return isinstance(e, sp.exp) and e.has(sp.I)
+
+
+def _is_complex_erf(e: Expr) -> bool:
+    return isinstance(e, (sp.erf, sp.erfc)) and e.has(sp.I) and sp.expand(e.args[0] / sp.I).has(sp.I) is False
+
+
+def _imaginary_erf(e: Expr) -> Expr:
+    """erf(iy) = i erfi(y)."""
+    found = sp.I * sp.erfi(sp.expand(e.args[0] / sp.I))
+    return found if isinstance(e, sp.erf) else 1 - found
 
 
 def _polar(e: Expr) -> Expr:
@@ -126,18 +171,18 @@ def _hyperbolic(expr: Expr) -> Expr:
 
 def _shorter(expr: Expr, plain: Expr) -> list[Expr]:
     factored = sp.factor_terms(plain)
-    return [expr, plain, factored, sp.powsimp(factored), sp.powsimp(plain), sp.factor(plain)]
+    forms = [expr, plain, factored, sp.powsimp(factored), sp.powsimp(plain), sp.factor(plain)]
+    constant, rest = expr.as_independent(*expr.free_symbols, as_Add=True) if expr.free_symbols else (ZERO, expr)
+    if not expr.free_symbols:
+        constant, rest = expr.as_coeff_Add()
+    return [*forms, constant + sp.factor_terms(sp.together(rest))]  # 2 - c/d keeps its 2
 
 
 def _size(expr: Expr) -> tuple[int, int, str]:
     """Operations, with a fine on fractions inside denominators."""
-    below = sum(e.base.has(sp.Pow) and any(_is_fraction(p) for p in sp.Add.make_args(e.base)) for e in _fractions(expr))
+    below = sum(any(sp.fraction(term)[1] != 1 for term in sp.Add.make_args(e.base)) for e in _denominators(expr))
     return (int(sp.count_ops(expr)) + 5 * below, len(str(expr)), str(expr))
 
 
-def _fractions(expr: Expr) -> list[Expr]:
+def _denominators(expr: Expr) -> list[Expr]:
     return [e for e in sp.preorder_traversal(expr) if e.is_Pow and e.exp.is_Rational and e.exp < 0 and e.base.is_Add]
-
-
-def _is_fraction(term: Expr) -> bool:
-    return bool(sp.fraction(term)[1].has(sp.pi) or not sp.fraction(term)[1].is_number)

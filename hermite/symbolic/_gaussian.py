@@ -23,6 +23,16 @@ def integrate(terms: Terms, lower: Expr, upper: Expr) -> Expr:
     return sp.Add(*(c * moment(key, lower, upper) for key, c in terms.items()))
 
 
+def require_square_integrable(terms: Terms, lower: Expr, upper: Expr) -> None:
+    """Refuse terms whose squares have no Gaussian integral; erf is bounded, so the exponents alone decide."""
+    unbounded = oo in (upper, -lower)
+    for key in terms:
+        if unbounded and sign_of(1 - 4 * sp.re(key.q)) <= 0:
+            raise NotSquareIntegrableError("the activation grows like exp(x^2/4): it is not square-integrable")
+        if not key.power.is_Integer and sign_of(2 * key.power + 1) <= 0:
+            raise NotSquareIntegrableError(f"x**({key.power}) is not square-integrable at 0")
+
+
 @lru_cache(maxsize=4096)
 def moment(key: Key, lower: Expr, upper: Expr) -> Expr:
     """E X^n exp(q X^2 + b X) erf(...)... on lower < X < upper."""

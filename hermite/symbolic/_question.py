@@ -13,9 +13,11 @@ import sympy as sp
 
 from .._activation import Activation, activation
 from .._catalogue import ENTRIES, NAMED, lookup, unknown
+from .._from_sympy import check_symbol
 from .._numbers import as_fraction
 from .._parse import parse
-from .._tree import parameter
+from .._sympy_forms import number as decimal_number
+from .._tree import parameter, substitute
 from ._split import Split, rational, split_activation, split_expression, tree_to_sympy
 from ._terms import Expr, X
 
@@ -38,12 +40,13 @@ class Question:
 
     def at(self, values: dict[Expr, Expr]) -> Activation:
         """The activation at numbers for the symbols."""
-        gain, shift = self.gain.subs(values), self.shift.subs(values)
+        inner = self.gain.subs(values) * X + self.shift.subs(values)
         source = self.source
         if not isinstance(source, Activation):
-            source = source.subs(values)
-            return activation(source.xreplace({X: gain * X + shift}))
-        return activation(source, gain=gain, shift=shift)
+            return activation(source.subs(values).xreplace({X: inner}))
+        if inner == X:
+            return source
+        return replace(source, expr=substitute(source.expr, activation(inner).expr), name=f"{source.name} of {inner}")
 
     def is_gain(self, symbol: Expr) -> bool:
         """Whether the symbol stands for the gain and nowhere else, with no shift."""
@@ -64,23 +67,23 @@ def ask(sigma: Any, gain: Any, shift: Any, parameters: dict[str, Any]) -> Questi
     """The question of an activation in any spelling; see the verbs for what is accepted."""
     given = {"gain": _number(gain, "gain"), "shift": _number(shift, "shift")}
     values = {k: v if k == "approximate" else _number(v, k) for k, v in parameters.items()}
-    variable, expr = None, None
+    expr, variable, name = None, None, str(sigma)
     if isinstance(sigma, sp.Basic):
         expr, variable = _expression(sigma, values)
-    elif any(_symbolic(v) for v in values.values()):
-        expr, values = _from_text(sigma, values)
-        variable = X
+    elif _needs_reading(sigma, values):
+        expr, values, variable = *_from_text(sigma, values), X
     used = [e for e in (expr, *given.values(), *values.values()) if isinstance(e, sp.Basic)]
-    symbols = {s: _own(s) for e in used for s in e.free_symbols if s != variable}
+    free = sorted({s for e in used for s in e.free_symbols if s != variable}, key=sp.default_sort_key)
+    symbols = {s: _own(s, i) for i, s in enumerate(free)}
     own = {k: v.xreplace(symbols) for k, v in given.items()}
+    back = tuple((ours, user) for user, ours in symbols.items())
     if expr is None:
         source = activation(sigma, **parameters)
-        return Question(source, own["gain"], own["shift"], source.name, _inverse(symbols))
-    inner = _exact(expr.xreplace(symbols | {variable: X}))
-    if not symbols and not own["gain"].free_symbols:
-        source = activation(inner)  # its case split also solves what is not of first degree
-        return Question(source, own["gain"], own["shift"], str(sigma))
-    return Question(inner, own["gain"], own["shift"], str(sigma), _inverse(symbols))
+        return Question(source, own["gain"], own["shift"], source.name, back)
+    inner = expr.xreplace(symbols | {variable: X})
+    if not inner.free_symbols - {X}:
+        inner = activation(inner)  # its case split also solves what is not of first degree
+    return Question(inner, own["gain"], own["shift"], name, back)
 
 
 def own_symbol(symbol: Any, positive: bool) -> Expr:
@@ -88,54 +91,67 @@ def own_symbol(symbol: Any, positive: bool) -> Expr:
     return sp.Symbol(f"{symbol.name}{'+' if positive else '-'}", real=True, positive=positive, negative=not positive)
 
 
-def _inverse(symbols: dict[Expr, Expr]) -> tuple[tuple[Expr, Expr], ...]:
-    return tuple((own, user) for user, own in symbols.items())
+def in_users_words(text: str, question: Question) -> str:
+    """A message with the names of our symbols as the user wrote them."""
+    for ours, user in question.symbols:
+        text = re.sub(rf"{re.escape(ours.name)}[+-]?", user.name, text)
+    return re.sub(r"\b_(x|rho|k)\b", r"\1", text)
 
 
-def _own(symbol: Expr) -> Expr:
+def _own(symbol: Expr, index: int) -> Expr:
+    """Numbered, for two symbols may have one name."""
     if symbol.is_real is False:
         raise ValueError(f"the symbol {symbol} is declared not to be real; parameters of an activation are real")
-    known = {name: True for name in ("positive", "negative", "nonzero") if getattr(symbol, f"is_{name}")}
-    if symbol.is_integer:
-        known["integer"] = True
-    return sp.Symbol(f"_p_{symbol.name}", real=True, **known)
-
-
-def _symbolic(value: Any) -> bool:
-    return isinstance(value, sp.Basic) and bool(value.free_symbols)
+    known = {name: True for name in ("positive", "negative", "nonzero", "integer") if getattr(symbol, f"is_{name}")}
+    return sp.Symbol(f"_p{index}_{symbol.name}", real=True, **known)
 
 
 def _number(value: Any, argument: str) -> Expr:
     """An exact number or a SymPy expression."""
-    if isinstance(value, sp.Basic):
-        if not isinstance(value, sp.Expr) or value.has(sp.zoo, sp.nan, sp.oo):
-            raise ValueError(f"{argument} must be a finite real number or a SymPy expression, got {value!r}")
-        return _exact(value)
-    return rational(as_fraction(value, argument))
+    if not isinstance(value, sp.Basic) or value.is_Float:
+        return rational(as_fraction(value, argument))
+    if not isinstance(value, sp.Expr) or value.has(sp.zoo, sp.nan, sp.oo) or value.is_real is False:
+        raise ValueError(f"{argument} must be a finite real number or a SymPy expression, got {value!r}")
+    return _exact(value)
 
 
 def _exact(expr: Expr) -> Expr:
-    """Floats mean their shortest decimal."""
-    return expr.replace(lambda e: e.is_Float, lambda e: rational(as_fraction(float(e), "a float")))
+    """Floats in a formula mean their shortest decimal."""
+    return expr.replace(lambda e: e.is_Float, lambda e: rational(decimal_number(e)))
 
 
 def _expression(sigma: Expr, values: dict[str, Expr]) -> tuple[Expr, Expr]:
     """The expression and its variable: the only symbol, or the one named x."""
-    if not isinstance(sigma, sp.Expr):
-        raise ValueError(f"sigma must be an expression, got {type(sigma).__name__}: {sigma}")
-    names = {s.name: s for s in sigma.free_symbols}
+    if not isinstance(sigma, sp.Expr) or sigma.has(sp.I, sp.zoo, sp.nan, sp.oo):
+        raise ValueError(f"sigma must be a real expression, got {sigma}")
+    variable = _variable(sigma)
+    check_symbol(variable)
+    names = {s.name: s for s in sigma.free_symbols - {variable}}
     unknown_names = sorted(set(values) - set(names))
     if unknown_names:
-        raise ValueError(f"{sigma} has no symbols {unknown_names} to be replaced; its symbols: {sorted(names)}")
-    sigma = sigma.xreplace({names[k]: v for k, v in values.items()})
+        raise ValueError(f"{sigma} has no parameters {unknown_names} to be given; its parameters: {sorted(names)}")
+    return _exact(sigma.xreplace({names[k]: v for k, v in values.items()})), variable
+
+
+def _variable(sigma: Expr) -> Expr:
     free = sigma.free_symbols
     if len(free) <= 1:
-        return sigma, next(iter(free), X)
+        return next(iter(free), X)
     named_x = [s for s in free if s.name == "x"]
     if len(named_x) != 1:
         shown = ", ".join(sorted(map(str, free)))
         raise ValueError(f"sigma={sigma} has the symbols {shown}: name the variable x, the others are parameters")
-    return sigma, named_x[0]
+    return named_x[0]
+
+
+def _needs_reading(sigma: Any, values: dict[str, Any]) -> bool:
+    """Whether a text has parameters that an Activation cannot hold: symbols, irrational numbers, or names in it."""
+    special = any(isinstance(v, sp.Basic) and not v.is_Rational for v in values.values())
+    return special or (bool(values) and isinstance(sigma, str) and not _is_name(sigma))
+
+
+def _is_name(text: str) -> bool:
+    return re.fullmatch(r"\s*[A-Za-z_]\w{0,60}\s*", text) is not None
 
 
 def _from_text(sigma: Any, values: dict[str, Expr]) -> tuple[Expr, dict[str, Expr]]:
@@ -144,7 +160,7 @@ def _from_text(sigma: Any, values: dict[str, Expr]) -> tuple[Expr, dict[str, Exp
         raise ValueError(f"parameters {sorted(values)} go with a name, a text or a SymPy expression, got {sigma!r}")
     constants: dict[str, Any] = {}
     text = sigma.strip()
-    if re.fullmatch(r"[A-Za-z_]\w{0,60}", text):
+    if _is_name(text):
         entry = lookup(text)
         if entry is None:
             raise unknown(text)

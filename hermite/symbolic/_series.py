@@ -15,11 +15,13 @@ import sympy as sp
 from ..errors import NoClosedFormError
 from ._form import tidy, tidy_formula
 from ._gaussian import absolute_moment, integrate, moment
+from ._signs import sign_of
 from ._split import Split
 from ._terms import ONE, ZERO, Expr, Key, Terms, derivative, value
 
 oo = sp.oo
 MAX_DEGREE = 400
+J = sp.Symbol("_j", integer=True, nonnegative=True)  # of finite sums
 
 
 def coefficient_at(split: Split, k: int) -> Expr:
@@ -211,12 +213,14 @@ def _bell(q: Expr, b: Expr, k: Expr) -> Expr:
     size = sp.exp(sp.expand(b**2) / (2 * p)) / sp.sqrt(p)
     if q == 0:
         return size * complex_power(b, k)
-    ratio = sp.cancel(2 * q / p)
     if b == 0:
-        sign = quarter_wave(k) if ratio.is_negative else quarter_wave(k) ** 2
-        return size * sign * sp.factorial2(k - 1) * (-ratio if ratio.is_negative else ratio) ** (k / 2)
-    root = sp.sqrt(-ratio)
-    return size * root**k * hermite_value(k, b / (p * root))
+        ratio = sp.cancel(2 * q / p)
+        falling = ratio.is_nonpositive or (not ratio.is_nonnegative and sign_of(ratio) < 0)
+        wave = quarter_wave(k) if falling else quarter_wave(k) ** 2
+        return size * wave * sp.factorial2(k - 1) * (-ratio if falling else ratio) ** (k / 2)
+    # s = t root/sqrt(p) with root = sqrt(-2q), so x = b/(sqrt(p) root)
+    root = sp.sqrt(-2 * q)
+    return size * (root / sp.sqrt(p)) ** k * hermite_value(k, b / (sp.sqrt(p) * root))
 
 
 def complex_power(b: Expr, k: Expr) -> Expr:
@@ -238,19 +242,17 @@ def _error_function(key: Key, k: Expr) -> Expr:
     inner = (sp.expand(-(g**2)), sp.expand(key.b - 2 * g * h))
     if key.b == 0:
         return bump * _bell(*inner, k - 1)
-    j = sp.Dummy("j", integer=True, nonnegative=True)
-    rest = sp.Sum(complex_power(key.b, j) * _bell(*inner, k - 1 - j), (j, 0, k - 1))
+    rest = sp.Sum(complex_power(key.b, J) * _bell(*inner, k - 1 - J), (J, 0, k - 1))
     return complex_power(key.b, k) * moment(key, -oo, oo) + bump * rest
 
 
 def _exponential_between(b: Expr, low: Expr, high: Expr, k: Expr) -> Expr:
     """-sum over j < k of b^j [exp(bx) He_{k-1-j} phi] + b^k E exp(bX) on the interval."""
-    j = sp.Dummy("j", integer=True, nonnegative=True)
     terms = {Key(ZERO, ZERO, b): ONE}
     total = complex_power(b, k) * integrate(terms, low, high)
     for end, side in ((high, 1), (low, -1)):
         if end not in (oo, -oo):
-            total -= side * sp.Sum(complex_power(b, j) * boundary(terms, end, k - 1 - j), (j, 0, k - 1))
+            total -= side * sp.Sum(complex_power(b, J) * boundary(terms, end, k - 1 - J), (J, 0, k - 1))
     return total
 
 

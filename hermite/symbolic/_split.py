@@ -16,7 +16,8 @@ import sympy as sp
 
 from .._activation import Activation
 from .._points import Point
-from .._tree import Node
+from .._roots import WINDOW
+from .._tree import SPLITTING, Node
 from ..errors import NoClosedFormError
 from ._signs import in_order, sign_of
 from ._terms import Expr, Terms, X, add_terms, quadratic, read, scale_terms
@@ -71,7 +72,7 @@ class Split:
             return Split((), tuple(pieces))
         direction = sign_of(gain)
         if direction == 0:
-            raise ValueError(f"gain={gain} makes a constant of the activation")
+            return Split((), (_piece_after(self, shift).xreplace({X: inner}),))
         places = [(p - shift) / gain for p in self.places]
         order = slice(None, None, direction)
         return Split(tuple(places[order]), tuple(pieces[order]))
@@ -83,8 +84,25 @@ class Split:
 def split_activation(sigma: Activation) -> Split:
     """The pieces of a tree, in SymPy."""
     parts = sigma.pieces
+    if _waves(sigma.expr) and any(abs(p.upper.value) > _FAR for p in parts[:-1]):
+        raise NoClosedFormError(
+            f"no closed form: {sigma.name} has kinks without end, where a sine or cosine changes sign"
+        )
     places = tuple(_place(p.upper) for p in parts[:-1])
     return Split(places, tuple(tree_to_sympy(p.expr) for p in parts))
+
+
+_FAR = 0.75 * WINDOW  # kinks of a wave are listed on [-WINDOW, WINDOW] only; a few of them lie out here
+
+
+def _waves(node: Node) -> bool:
+    """Whether a splitting operation looks at a sine or cosine of x."""
+    compared = node.args[:2] if node.op == "if" else node.args if node.op in SPLITTING else ()
+    return any(_has_wave(a) for a in compared) or any(_waves(a) for a in node.args)
+
+
+def _has_wave(node: Node) -> bool:
+    return not node.constant and (node.op in ("sin", "cos") or any(_has_wave(a) for a in node.args))
 
 
 def _place(point: Point) -> Expr:

@@ -10,6 +10,7 @@ from typing import Any
 from .. import errors
 from ..errors import NoClosedFormError
 from ._answers import Patience, answer
+from ._question import in_users_words
 
 
 def serve() -> None:
@@ -36,6 +37,7 @@ def _outcome(verb: str, question: Any, argument: Any) -> tuple[str, Any]:
         return "answer", answer(verb, question, argument)
     except ValueError as error:
         name = type(error).__name__
-        return (name if hasattr(errors, name) else "ValueError"), str(error)
+        return (name if hasattr(errors, name) else "ValueError"), in_users_words(str(error), question)
     except Exception as error:  # SymPy raises many kinds; the reader learns which, and that there is no answer
-        return NoClosedFormError.__name__, f"no closed form of {question.name}: {type(error).__name__}: {error}"
+        text = in_users_words(f"{type(error).__name__}: {error}", question)
+        return NoClosedFormError.__name__, f"no closed form of {question.name}: {text}"
