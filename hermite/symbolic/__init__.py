@@ -59,7 +59,7 @@ def coefficient(
     sigma: whatever `hermite.activation` accepts but callables, or a SymPy expression with parameters, whose variable
     is then named x. k: an integer from 0 to 400, or a Symbol: then a formula in it, with the first few k apart where
     they differ, and finite sums for exp on half-lines (elu). gain, shift, parameters: numbers or SymPy expressions;
-    floats mean their shortest decimal. time_limit: seconds.
+    floats mean their shortest decimal. time_limit: seconds, not counting the start of a process, about one.
 
     Raises NoClosedFormError, NotSquareIntegrableError, ValueError, and as `hermite.activation`.
 
@@ -210,8 +210,7 @@ def _answer(
     if isinstance(time_limit, bool) or not isinstance(time_limit, numbers.Real) or not 0 < time_limit <= MAX_TIME:
         raise ValueError(f"time_limit must be a number of seconds up to {MAX_TIME:g}, got {time_limit!r}")
     question = ask(sigma, gain, shift, parameters)
-    if isinstance(question.source, Activation):
-        refuse_early(question.source)
+    refuse_early(question)
     return _remembered(verb, question, argument, float(time_limit))
 
 

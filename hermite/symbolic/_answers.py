@@ -33,6 +33,8 @@ def answer(verb: str, question: Question, argument: Any) -> Answer:
         found = _in_time(lambda: _checked(verb, question, argument, tidy))
         if found is None:
             found = _checked(verb, question, argument, real_part)
+    except NotSquareIntegrableError as error:
+        raise NotSquareIntegrableError(f"{question.name} is {error}") from None
     except Undetermined as unknown:
         symbol = _undetermined(question, unknown)
         if question.is_gain(symbol):

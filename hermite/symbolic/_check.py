@@ -136,6 +136,9 @@ def _duals(sigma: Activation) -> Iterator[Expected]:
 def _dual_values(sigma: Activation, mean: Any, spread: Any) -> Iterator[tuple[Fraction, Any]]:
     try:
         reduced = reduced_dual(sigma)(np.array([float(q) for q in _CORRELATIONS])) if spread else np.zeros(5)
+    except ConstantActivationError:
+        for q in _CORRELATIONS:
+            yield q, mean * mean
     except PrecisionError:
         for q in _CORRELATIONS[1:3]:  # a double integral: seconds each
             yield q, multiprecision.dual(sigma, q, digits=15)

@@ -10,12 +10,15 @@ import sympy as sp
 from ._signs import Undetermined, sign_of
 from ._terms import ONE, RHO, ZERO, Expr
 
+_SPECIAL = (sp.erf, sp.erfc, sp.erfi, sp.Ei, sp.hyper)
+_POWERS = 8  # of one number exp(q) that may stand in a formula as powers
+_LARGE = 90  # operations beyond which an expression is left as it is
 _SMALL = 60  # operations up to which sympy.simplify is worth its time
 
 
 def real_part(expr: Expr) -> Expr:
     """The real part of an expression whose symbols are real; its terms come in conjugate pairs."""
-    if not expr.has(sp.I):
+    if not expr.xreplace({e: ONE for e in expr.atoms(sp.re)}).has(sp.I):
         return expr
     whole = _parts(sp.powsimp(sp.expand_mul(expr), combine="exp"))
     if whole is not None:
@@ -78,12 +81,48 @@ def _polar(e: Expr) -> Expr:
 
 def tidy(expr: Expr) -> Expr:
     """The shortest of a few equivalent forms."""
-    expr = real_part(expr)
-    forms = _forms(expr)
-    best = min(forms, key=_size)
-    if _size(best)[0] <= _SMALL and not best.has(sp.Ei, sp.erfi, sp.hyper):  # there simplify is slow and finds nothing
-        forms += [sp.simplify(best), sp.factor(sp.powsimp(best)), sp.factor(sp.together(best))]
-    return _upright(min(forms, key=_size))
+    expr, found = real_part(expr), []
+    if expr.has(sp.re):
+        return expr
+    if expr.has(RHO) and expr.has(sp.exp):
+        expr = sp.powsimp(sp.expand_mul(expr), combine="exp").replace(
+            lambda e: isinstance(e, sp.exp) and e.has(RHO),
+            lambda e: sp.exp(sp.factor(sp.cancel(sp.together(e.args[0])))),
+        )
+    if any(map(_is_root, expr.atoms(sp.Pow))):
+        expr = merged_roots(expr)
+    if sp.count_ops(expr) > (_LARGE if expr.has(*_SPECIAL) else 3 * _LARGE):
+        return expr
+    for spelled in _spellings(expr):
+        frozen, names = _frozen(spelled)
+        forms = _forms(frozen)
+        best = min(forms, key=_size)
+        if _size(best)[0] <= _SMALL and not spelled.has(*_SPECIAL):  # there simplify is slow and finds nothing
+            forms += [sp.simplify(best), sp.factor(sp.powsimp(best)), sp.factor(sp.together(best))]
+        found += [form.xreplace(names) for form in forms]
+    return _upright(min(found, key=_size))
+
+
+def _spellings(expr: Expr) -> list[Expr]:
+    """With erf alone and with erfc alone where both stand in it."""
+    if not (expr.has(sp.erf) and expr.has(sp.erfc)):
+        return [expr]
+    return [sp.expand(expr.rewrite(kind)) for kind in (sp.erf, sp.erfc)]
+
+
+def _frozen(expr: Expr) -> tuple[Expr, dict[Expr, Expr]]:
+    """Numbers like erf(1/7) and exp(-289/162) as positive symbols, and the way back.
+
+    SymPy evaluates the former again and again to learn signs. Of exp(-289/162) and exp(-25/162) its polynomials make
+    powers of exp(1/162), of degrees in the hundreds, and do not come back.
+    """
+    numbers = [e for e in expr.atoms(sp.erf, sp.erfc) if e.is_number and not e.has(sp.I)]
+    powers = [e for e in expr.atoms(sp.exp) if e.args[0].is_Rational]
+    unit = sp.gcd([e.args[0] for e in powers]) if powers else ONE
+    if any(abs(e.args[0] / unit) > _POWERS for e in powers):
+        numbers += powers
+    names = {e: sp.Dummy(f"f{i}", positive=True) for i, e in enumerate(sorted(numbers, key=str))}
+    return expr.xreplace(names), {d: e for e, d in names.items()}
 
 
 def _upright(expr: Expr) -> Expr:
@@ -96,7 +135,13 @@ def _upright(expr: Expr) -> Expr:
 
 def tidy_formula(expr: Expr) -> Expr:
     """The same for a formula in an index: without simplify, which turns double factorials into Gamma functions."""
-    return min(_forms(real_part(expr)), key=_size)
+    expr, found = real_part(expr), []
+    if expr.has(sp.re):
+        return expr
+    for spelled in _spellings(expr):
+        frozen, names = _frozen(spelled)
+        found += [form.xreplace(names) for form in _forms(frozen)]
+    return min(found, key=_size)
 
 
 def merged_roots(expr: Expr) -> Expr:
@@ -149,13 +194,10 @@ def _sign_inside(base: Expr) -> int:
 
 
 def _forms(expr: Expr) -> list[Expr]:
-    if any(map(_is_root, expr.atoms(sp.Pow))):
-        expr = merged_roots(expr)
     plain = sp.expand(expr)
-    if plain.has(sp.erf) and plain.has(sp.erfc):
-        return [f for kind in (sp.erf, sp.erfc) for f in _shorter(expr, sp.expand(plain.rewrite(kind)))]
     if plain.has(sp.exp):
-        return [*_shorter(expr, plain), *_shorter(*(_hyperbolic(e) for e in (expr, plain)))]
+        waves = _hyperbolic(plain)
+        return [*_shorter(expr, plain), *([] if waves.has(sp.exp) and waves.free_symbols else _shorter(waves, waves))]
     return _shorter(expr, plain)
 
 
@@ -171,11 +213,15 @@ def _hyperbolic(expr: Expr) -> Expr:
 
 def _shorter(expr: Expr, plain: Expr) -> list[Expr]:
     factored = sp.factor_terms(plain)
-    forms = [expr, plain, factored, sp.powsimp(factored), sp.powsimp(plain), sp.factor(plain)]
+    forms = [expr, plain, factored, sp.powsimp(factored), sp.powsimp(plain)]
+    if sp.count_ops(plain) <= _SMALL:
+        forms.append(sp.factor(plain))
     constant, rest = expr.as_independent(*expr.free_symbols, as_Add=True) if expr.free_symbols else (ZERO, expr)
     if not expr.free_symbols:
         constant, rest = expr.as_coeff_Add()
-    return [*forms, constant + sp.factor_terms(sp.together(rest))]  # 2 - c/d keeps its 2
+    if sp.count_ops(rest) <= _SMALL:
+        forms.append(constant + sp.factor_terms(sp.together(rest)))  # 2 - c/d keeps its 2
+    return forms
 
 
 def _size(expr: Expr) -> tuple[int, int, str]:

@@ -20,7 +20,11 @@ _ROOT_2PI = sp.sqrt(2 * sp.pi)
 
 def integrate(terms: Terms, lower: Expr, upper: Expr) -> Expr:
     """E of the sum over lower < X < upper."""
-    return sp.Add(*(c * moment(key, lower, upper) for key, c in terms.items()))
+    try:
+        return sp.Add(*(c * moment(key, lower, upper) for key, c in terms.items()))
+    except NotSquareIntegrableError:
+        _refuse_differences(terms)
+        raise
 
 
 def require_square_integrable(terms: Terms, lower: Expr, upper: Expr) -> None:
@@ -28,29 +32,63 @@ def require_square_integrable(terms: Terms, lower: Expr, upper: Expr) -> None:
     unbounded = oo in (upper, -lower)
     for key in terms:
         if unbounded and sign_of(1 - 4 * sp.re(key.q)) <= 0:
-            raise NotSquareIntegrableError("the activation grows like exp(x^2/4): it is not square-integrable")
+            _refuse_differences(terms)
+            raise NotSquareIntegrableError("not square-integrable under N(0, 1): it grows like exp(x**2/4) or faster")
         if not key.power.is_Integer and sign_of(2 * key.power + 1) <= 0:
-            raise NotSquareIntegrableError(f"x**({key.power}) is not square-integrable at 0")
+            raise NotSquareIntegrableError(f"not square-integrable under N(0, 1): x**({key.power}) is too large at 0")
+
+
+def _refuse_differences(terms: Terms) -> None:
+    """exp(x^2) (1 - erf x) is bounded although its terms are not."""
+    if any(key.erfs for key in terms):
+        raise NoClosedFormError("no closed form: terms that grow too fast one by one may cancel with erf")
 
 
 @lru_cache(maxsize=4096)
 def moment(key: Key, lower: Expr, upper: Expr) -> Expr:
     """E X^n exp(q X^2 + b X) erf(...)... on lower < X < upper."""
     p = sp.expand(1 - 2 * key.q)
+    unbounded = oo in (upper, -lower)
     # in a dual E f(X) g(Y) is finite for every rho once E f^2 and E g^2 are, which the caller has seen to
-    if oo in (upper, -lower) and sign_of(sp.re(p).subs(RHO, 0)) <= 0:
-        raise NotSquareIntegrableError("the activation grows too fast: its integral against N(0, 1) diverges")
+    growth = sign_of(sp.re(p).subs(RHO, 0))
+    if unbounded and growth <= 0:
+        raise NotSquareIntegrableError("not square-integrable under N(0, 1): the integral diverges")
+    if key.power.is_negative and sign_of(key.power + 1) <= 0:
+        raise NotSquareIntegrableError(f"not square-integrable under N(0, 1): x**({key.power}) has a pole at 0")
     if not key.power.is_Integer:
         return _real_moment(key, p, lower, upper)
     n = int(key.power)
     if key.erfs:
         return _with_erf(n, key, lower, upper)
+    if growth <= 0:
+        return _growing(n, -p / 2, key.b, lower, upper) / _ROOT_2PI
     v, mu = 1 / p, key.b / p
     return _scale(key.b, p) * truncated(n, mu, v, lower, upper)
 
 
+def _growing(n: int, a: Expr, b: Expr, lower: Expr, upper: Expr) -> Expr:
+    """Integral of x^n exp(a x^2 + b x) over a bounded interval, a >= 0, by parts down to erfi or exp."""
+    if a == 0 and b == 0:
+        return (upper ** (n + 1) - lower ** (n + 1)) / (n + 1)
+
+    def at(x: Expr, power: int) -> Expr:
+        return (x**power if power else ONE) * sp.exp(a * x**2 + b * x)
+
+    if a == 0:
+        rest = n * _growing(n - 1, a, b, lower, upper) if n else 0
+        return (at(upper, n) - at(lower, n) - rest) / b
+    if n == 0:
+        root = sp.sqrt(a)
+        ends = [sp.erfi(root * x + b / (2 * root)) for x in (upper, lower)]
+        return sp.sqrt(sp.pi) / (2 * root) * sp.exp(-(b**2) / (4 * a)) * (ends[0] - ends[1])
+    rest = b * _growing(n - 1, a, b, lower, upper)
+    rest += (n - 1) * _growing(n - 2, a, b, lower, upper) if n > 1 else 0
+    return (at(upper, n - 1) - at(lower, n - 1) - rest) / (2 * a)
+
+
 def _scale(b: Expr, p: Expr) -> Expr:
-    return sp.exp(sp.expand(b**2) / (2 * p)) / sp.sqrt(p)
+    square = sp.expand(b**2) / (2 * p)
+    return sp.exp(sp.cancel(square) if square.has(RHO) else square) / sp.sqrt(p)
 
 
 @lru_cache(maxsize=4096)
@@ -90,8 +128,6 @@ def _real_moment(key: Key, p: Expr, lower: Expr, upper: Expr) -> Expr:
     if key.b != 0 or key.erfs or (lower, upper) != (0, oo):
         raise NoClosedFormError("no closed form: a real power of |x| is integrated on half-lines from 0 only")
     r = key.power
-    if sign_of(r + 1) <= 0:
-        raise NotSquareIntegrableError(f"|x|**({r}) is not integrable at 0")
     return absolute_moment(r) / 2 * p ** (-(r + 1) / 2)
 
 
@@ -111,6 +147,9 @@ def _with_erf(n: int, key: Key, lower: Expr, upper: Expr) -> Expr:
         return side * _half_erf(n, key.q, key.erfs[0][0])
     if len(key.erfs) == 2 and whole and centred:
         return _two_erfs(n, key.q, key.erfs[0][0], key.erfs[1][0])
+    if len(key.erfs) == 2 and centred and (lower, upper) in ((0, oo), (-oo, 0)):
+        side = 1 if upper == oo else (-1) ** n
+        return side * _half_two_erfs(n, key.q, key.erfs[0][0], key.erfs[1][0])
     raise NoClosedFormError(
         "no closed form: products of erf with a shift, with another erf off the centre, or on an interval need the "
         "bivariate normal integral (Owen's T)"
@@ -151,6 +190,17 @@ def _two_erfs(n: int, q: Expr, g: Expr, h: Expr) -> Expr:
     out = (n - 1) / p * _two_erfs(n - 2, q, g, h)
     for first, second in ((g, h), (h, g)):
         out += 2 * first / (sp.sqrt(sp.pi) * p) * _one_erf(n - 1, sp.expand(q - first**2), ONE * 0, second, ONE * 0)
+    return out
+
+
+def _half_two_erfs(n: int, q: Expr, g: Expr, h: Expr) -> Expr:
+    """On (0, oo), centred: half of the whole line for even n; odd n leave a bump and one erf by Stein."""
+    if n % 2 == 0:
+        return _two_erfs(n, q, g, h) / 2
+    p = sp.expand(1 - 2 * q)
+    out = (n - 1) / p * _half_two_erfs(n - 2, q, g, h) if n > 1 else sp.Integer(0)
+    for first, second in ((g, h), (h, g)):
+        out += 2 * first / (sp.sqrt(sp.pi) * p) * _half_erf(n - 1, sp.expand(q - first**2), second)
     return out
 
 

@@ -63,7 +63,7 @@ def _unary(node: Node, even: Expr, odd: Expr) -> Parts | None:
     if op in _ODD:
         return ZERO, _ODD[op](odd)
     if op in ("exp", "expm1"):
-        return sp.cosh(odd) - (op == "expm1"), sp.sinh(odd)
+        return sp.cosh(odd) - int(op == "expm1"), sp.sinh(odd)
     if op == "sigmoid":
         return _HALF, sp.tanh(odd / 2) / 2
     if op in ("cos", "abs"):

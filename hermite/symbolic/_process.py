@@ -22,7 +22,16 @@ from ..errors import NoClosedFormError
 _KEPT = 2  # idle processes; each holds SymPy, about 100 MB
 _START = 60.0  # seconds for an interpreter to load SymPy on a busy machine; not counted against a question
 _FOLDERS = [str(Path(__file__).resolve().parents[2]), *(p for p in sys.path if p)]
-_CODE = f"import sys; sys.path[:0] = {_FOLDERS!r}; from hermite.symbolic._worker import serve; serve()"
+READY = b"ready to derive\n"
+# the pipe is for answers alone, whatever is printed while modules are loaded
+_CODE = f"""
+import os, sys
+channel = os.dup(1)
+os.dup2(2, 1)
+sys.path[:0] = {_FOLDERS!r}
+from hermite.symbolic._worker import serve
+serve(channel, {READY!r})
+"""
 
 
 class _Worker:
@@ -33,9 +42,20 @@ class _Worker:
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-c", _CODE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
         )
-        if self._within(_START, lambda: pickle.load(self.process.stdout)) != "ready":  # type: ignore[arg-type]
+        if not self._within(_START, self._started):
             self.end()
             raise NoClosedFormError("the process that derives closed forms could not be started")
+
+    def _started(self) -> bool:
+        """Whether the process says so; what the interpreter printed before is passed over."""
+        assert self.process.stdout is not None
+        line = b""
+        while not line.endswith(READY):
+            byte = self.process.stdout.read(1)
+            if not byte:
+                return False
+            line += byte
+        return True
 
     def _within(self, seconds: float, action: Any) -> Any:
         """What the action returns, None when it fails or time is up: reading a pipe has no time limit of its own."""

@@ -6,12 +6,16 @@ from .._activation import Activation
 from .._tree import Node
 from ..errors import NoClosedFormError
 from ._identities import found_identities
+from ._question import Question
 
 _NO_RULE = frozenset({"tanh", "sigmoid", "arctan", "log", "log1p"})
 
 
-def refuse_early(sigma: Activation) -> None:
+def refuse_early(question: Question) -> None:
     """Raise NoClosedFormError for callables and for functions without a rule; whatever may have one passes."""
+    sigma = question.source
+    if not isinstance(sigma, Activation):
+        return
     if sigma.is_opaque:
         raise NoClosedFormError(
             f"{sigma.name} is a Python callable: only its values are known, so there is nothing to derive from; "
@@ -19,7 +23,8 @@ def refuse_early(sigma: Activation) -> None:
         )
     met = {op for piece in sigma.pieces for op in _met(piece.expr)}
     if met:
-        known = "; ".join(str(identity) for identity in found_identities(sigma))
+        # an identity of sigma(x) is none of sigma(a x)
+        known = "" if question.symbols else "; ".join(map(str, found_identities(question.at({}))))
         raise NoClosedFormError(
             f"no closed form of {sigma.name}: Gaussian integrals of {', '.join(sorted(met))} are not elementary; "
             + (f"known identities: {known}; " if known else "")

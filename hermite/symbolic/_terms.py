@@ -73,10 +73,14 @@ def multiply(first: Terms, second: Terms) -> Terms:
     for k, c in first.items():
         for m, d in second.items():
             key = Key(
-                k.power + m.power, sp.expand(k.q + m.q), sp.expand(k.b + m.b), _ordered((*k.erfs, *m.erfs))
+                k.power + m.power, _exponent(k.q + m.q), _exponent(k.b + m.b), _ordered((*k.erfs, *m.erfs))
             )  # fmt: skip
             out[key] = out.get(key, ZERO) + c * d
     return add_terms(out)
+
+
+def _exponent(e: Expr) -> Expr:
+    return sp.cancel(e) if e.has(RHO) else sp.expand(e)
 
 
 def _ordered(erfs: tuple[tuple[Expr, Expr], ...]) -> tuple[tuple[Expr, Expr], ...]:

@@ -13,18 +13,16 @@ from ._answers import Patience, answer
 from ._question import in_users_words
 
 
-def serve() -> None:
-    """Answer until the other side closes the pipe."""
-    # the pipe is for answers alone: whatever prints goes to stderr
-    channel = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    channel.write(pickle.dumps("ready"))
+def serve(descriptor: int, ready: bytes) -> None:
+    """Say `ready`, then answer through the descriptor until the other side closes the pipe."""
+    channel = os.fdopen(descriptor, "wb", buffering=0)
+    channel.write(ready)
     while not Patience.exhausted:  # a search that was left running would slow down the next question
         try:
             verb, question, argument, seconds = pickle.load(sys.stdin.buffer)
         except EOFError:
             break
-        Patience.seconds = 0.4 * seconds
+        Patience.seconds = 0.2 * seconds
         outcome = _outcome(verb, question, argument)
         channel.write(pickle.dumps((*outcome, Patience.exhausted)))
     channel.close()
