@@ -28,12 +28,12 @@ CASES: dict[str, dict[str, Any]] = {
 # asked of another room, of another number system, or of torch
 ELSEWHERE = {
     "her-07": "Hermite polynomials of torch",
-    "quad-07": "30 digits of a callable",
+    "quad-07": "30 digits of a callable: test_hermite_multiprecision_callables.py",
     "quad-13": "a fixed point of the variance map, and the edge of chaos",
-    "quad-15": "30 digits of tanh-GELU",
-    "quad-16": "precision of mpmath is scoped",
-    "sym-03": "an integral that is no expectation",
-    "sym-06": "an integral with a symbol",
+    "quad-15": "30 digits of tanh-GELU: test_hermite_multiprecision.py",
+    "quad-16": "precision of mpmath is scoped: test_hermite_multiprecision.py",
+    "sym-03": "an integral that is no expectation: test_hermite_sympy_input.py",
+    "sym-06": "an integral with a symbol: test_hermite_symbolic.py",
 }
 ELSEWHERE |= {i: "Gram matrices and their functionals" for i in CASES if i.startswith(("gram", "hyp"))}
 ELSEWHERE |= {i: "dual activations as a public function" for i in CASES if i.startswith("dual")}
