@@ -1,0 +1,85 @@
+"""The ends of pieces to any precision: rational numbers, constant expressions, and roots refined from their bracket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TypeAlias
+
+from mpmath import libmp
+
+from .._points import Bracket, Point
+from .._tree import Node
+from ._interpreter import constant, evaluate
+from ._raw import ZERO, Raw, from_float, from_fraction, magnitude
+
+_Function: TypeAlias = Callable[[Raw], Raw]
+_Ends: TypeAlias = tuple[Raw, Raw, Raw, Raw]  # of a bracket, and the values there
+_HALF_STEPS = 40  # doublings of a bracket that rounding put beside its root: 2^40 ulps
+
+
+def place(point: Point, precision: int) -> Raw:
+    """The point with an error of 2^-precision of max(1, |x|)."""
+    exact = point.exact
+    if exact is None or isinstance(exact, Bracket):
+        return from_float(point.value) if exact is None else _root(exact, precision)
+    return constant(exact, precision + 20) if isinstance(exact, Node) else from_fraction(exact, precision + 20)
+
+
+@lru_cache(maxsize=1024)
+def _root(bracket: Bracket, precision: int) -> Raw:
+    """A sign change of the tree, else one of its slope, where it touches zero.
+
+    The bracket was found in float64, whose rounding may have put it beside the root by some ulps: it is widened until
+    the signs differ. A slope is the difference over 2h, h far below the precision: its zero is off by O(h^2).
+    """
+    wp = 3 * precision + 80
+    h = libmp.mpf_shift(libmp.fone, -precision - 20)
+
+    def value(x: Raw) -> Raw:
+        return evaluate(bracket.tree, [x], precision + 40)[0]
+
+    def slope(x: Raw) -> Raw:
+        above, below = evaluate(bracket.tree, [libmp.mpf_add(x, h), libmp.mpf_sub(x, h)], wp)
+        return libmp.mpf_sub(above, below)  # type: ignore[no-any-return]
+
+    low, high = from_fraction(bracket.lower, 200), from_fraction(bracket.upper, 200)
+    for function in (value, slope):
+        found = _widened(function, low, high)
+        if found is not None:
+            return _closed_in(function, found, precision + 20)
+    return from_fraction((bracket.lower + bracket.upper) / 2, precision)  # a false zero: a needless end, no harm
+
+
+def _widened(function: _Function, low: Raw, high: Raw) -> _Ends | None:
+    step = libmp.mpf_shift(libmp.fone, max(magnitude(low), magnitude(high), -900) - 54)
+    for _ in range(_HALF_STEPS):
+        a, b = function(low), function(high)
+        if ZERO in (a, b) or a[0] != b[0]:
+            return low, high, a, b
+        low, high = libmp.mpf_sub(low, step), libmp.mpf_add(high, step)
+        step = libmp.mpf_shift(step, 1)
+    return None
+
+
+def _closed_in(function: _Function, ends: _Ends, precision: int) -> Raw:
+    """False position with the Illinois halving; a bisection wherever three steps have not halved the bracket."""
+    low, high, a, b = ends
+    goal = max(magnitude(low), magnitude(high), 0) - precision
+    since, width = 0, magnitude(libmp.mpf_sub(high, low))
+    while a != ZERO and b != ZERO and magnitude(libmp.mpf_sub(high, low)) > goal:
+        since += 1
+        if since > 3 and magnitude(libmp.mpf_sub(high, low)) >= width:
+            middle = libmp.mpf_shift(libmp.mpf_add(low, high, precision + 60, "n"), -1)
+        else:
+            share = libmp.mpf_div(a, libmp.mpf_sub(a, b), precision + 60, "n")
+            middle = libmp.mpf_add(low, libmp.mpf_mul(share, libmp.mpf_sub(high, low)), precision + 60, "n")
+        value = function(middle)
+        if value[0] == a[0]:
+            low, a, b = middle, value, libmp.mpf_shift(b, -1)
+        else:
+            high, b, a = middle, value, libmp.mpf_shift(a, -1)
+        if magnitude(libmp.mpf_sub(high, low)) < width:
+            since, width = 0, magnitude(libmp.mpf_sub(high, low))
+    half: Raw = libmp.mpf_shift(libmp.mpf_add(low, high), -1)
+    return low if a == ZERO else high if b == ZERO else half
