@@ -169,7 +169,7 @@ class Table:
 
         >>> from hermite import beta_table
         >>> beta_table(["relu"], gains=[0.5], digits=6).to_csv().splitlines()[1]
-        'relu,1/2,0.199471,0.250000,0.0852113,0.733471,1.26653,6.1e-15,-pi/(2*(-1 + pi)) + 2,gauss-legendre on ... panels'
+        'relu,1/2,0.199471,0.250000,0.0852113,0.733471,1.26653,6.1e-15,-pi/(2*(-1 + pi)) + 2,gauss-legendre ...'
         """
         out = io.StringIO()
         csv.writer(out, lineterminator="\n").writerows([self.columns, *self._printed()])

@@ -354,8 +354,7 @@ def test_digits_out_of_range(digits: Any) -> None:
     with pytest.raises(
         ValueError,
         match=re.escape(
-            "digits must be an integer from 1 to 15, what float64 carries (certified=True proves more), "
-            f"got {digits!r}"
+            f"digits must be an integer from 1 to 15, what float64 carries (certified=True proves more), got {digits!r}"
         ),
     ):
         beta_table("relu", digits=digits)
@@ -495,7 +494,12 @@ AWKWARD = ["a_b|c", "x & y, 50%", "<script>", 'q"uote', "two\nlines", "back`tick
 
 @pytest.fixture
 def awkward() -> Table:
-    return beta_table([hermite.activation("relu", name=name) for name in AWKWARD], gains=[1, Fraction(-1, 3)], digits=6, closed_forms=False)
+    return beta_table(
+        [hermite.activation("relu", name=name) for name in AWKWARD],
+        gains=[1, Fraction(-1, 3)],
+        digits=6,
+        closed_forms=False,
+    )
 
 
 def test_the_record(awkward: Table) -> None:
