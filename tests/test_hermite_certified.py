@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -26,7 +27,10 @@ from hermite.errors import ConstantActivationError, NotSquareIntegrableError, Pr
 
 flint = pytest.importorskip("flint")
 from hermite import certified  # noqa: E402
-from hermite.certified import Enclosure  # noqa: E402
+from hermite.certified import Enclosure, _dual, _moments  # noqa: E402
+from hermite.certified._cover import Marks  # noqa: E402
+from hermite.certified._flint import precision  # noqa: E402
+from hermite.certified._growth import tails  # noqa: E402
 
 GAINS = ("1/10", "1/2", "1", "2", "10")
 
@@ -220,6 +224,40 @@ def test_a_wrong_list_of_pieces_cannot_make_a_false_certificate(
     for rho, value in values.items():
         again = certified.dual(hermite.activation(text), rho)
         assert meets(value, again.midpoint, again.radius)
+
+
+def test_no_hints_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a single place to cut at, roots are found by the signs alone."""
+    for module in (_moments, _dual):
+        monkeypatch.setattr(module, "hints", lambda *_: Marks({}))
+    for text in ("max(x, 0)", "abs(x - 1/3)", "1 if x > sqrt(2) else -x", "max(x, sin(3*x))", "hardtanh(2*x)"):
+        sigma = hermite.activation(text, name=f"without hints: {text}")
+        m, right = certified.moments(sigma, 1, digits=12), hermite.moments(text, 1)
+        assert abs(float(m.coefficients[0]) - right.coefficients[0]) < 1e-14
+        assert abs(float(m.coefficients[1]) - right.coefficients[1]) < 1e-14
+        assert abs(float(m.second_moment) - right.second_moment) < 1e-14
+    found = certified.dual(hermite.activation("max(x, 0)", name="without hints"), Fraction(1, 2), digits=12)
+    assert meets(found, (mp.sqrt(3) / 2 + mp.pi / 3) / (2 * mp.pi), 1e-15)
+
+
+@pytest.mark.parametrize("reach", [2, 3, 5])
+@pytest.mark.parametrize("text", ["relu", "exp(x/2)", "x**2", "softplus", "sign"])
+def test_tails_are_part_of_the_enclosure(monkeypatch: pytest.MonkeyPatch, text: str, reach: int) -> None:
+    """Cut far too early, the enclosures are wide and still hold the truth."""
+    sigma = hermite.activation(text)
+    bound = tails(sigma)
+    monkeypatch.setattr(_moments, "reach_for", lambda *_: Fraction(reach))
+    monkeypatch.setattr(_moments, "tails", lambda _: replace(bound, start=Fraction(0)))
+    found = _moments.integrals(sigma, 2, 60, math.inf)
+    other = hermite.moments(text, 2)
+    with precision(found.bits):
+        second = Enclosure.from_ball(found.second)
+        coefficients = [Enclosure.from_ball(c) for c in found.coefficients]
+    missing = math.sqrt(2 / math.pi) * math.exp(-reach * reach / 2) / (2 * reach)
+    assert second.radius * 2 >= missing / 2
+    for a, b in zip(coefficients, other.coefficients, strict=True):
+        assert meets(a, mp.mpf(float(b)), 1e-14)
+    assert meets(second, mp.mpf(other.second_moment), 1e-14)
 
 
 _NUMBERS = st.fractions(-3, 3, max_denominator=8)

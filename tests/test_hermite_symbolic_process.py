@@ -180,9 +180,7 @@ def test_a_process_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch
 
 def test_an_answer_that_is_no_pickle_is_an_error(idle: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """What would come if something wrote into the pipe of answers."""
-    noisy = (
-        "import sys, pickle, os; os.write(1, pickle.dumps('ready')); sys.stdin.buffer.read(1); os.write(1, b'noise')"
-    )
+    noisy = f"import sys, os; os.write(1, {_process.READY!r}); sys.stdin.buffer.read(1); os.write(1, b'noise')"
     _process._end_all()
     monkeypatch.setattr(_process, "_CODE", noisy)
     with pytest.raises(NoClosedFormError, match="ended unexpectedly"):

@@ -24,7 +24,7 @@ from ..errors import ActivationParseError, PrecisionError
 from ._balls import RealFunction, constant, real
 from ._flint import Ball, arb, between, dyadic, exact, fmpq, fmpq_poly
 
-_MOST_STEPS = 40_000
+_MOST_STEPS = 12_000
 
 
 @dataclass(frozen=True)

@@ -184,7 +184,8 @@ def _growth(sigma: Activation) -> Growth:
         ratio = _envelope(sigma, arb(1), exact(Fraction(b)), exact(Fraction(q)))
         top = _supremum(sigma, ratio, found.start, a)
         start = float(found.start)
-        return Growth(_up(top), b, q, f"{found.reason}, by balls up to there", (-start, start))
+        sides = f"{found.left} on the left, {found.right} on the right; by balls up to there"
+        return Growth(_up(top), b, q, f"{found.reason}: {sides}", (-start, start))
 
 
 def _up(x: Ball) -> float:

@@ -53,7 +53,7 @@ def integrals(sigma: Activation, degree: int, bits: int, deadline: float) -> Raw
         reach, fine = reach_for(bound, target), singular_widths(sigma, target)
     # nodes beside a singular point other than 0 are told from it with so many more bits
     closest = max([0, *(log2_inverse(w) for p, w in fine.items() if p != 0)])
-    work = bits + 32 + recurrence_loss(degree, reach) + closest
+    work = -(-(bits + 32 + recurrence_loss(degree, reach) + closest) // 32) * 32  # few precisions, so nodes are shared
     with precision(work):
         f, root = real(sigma.expr), scale.sqrt()
         unit = exact(Fraction(1, 2 ** (bits + 8)))

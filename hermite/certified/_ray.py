@@ -51,6 +51,11 @@ class Bound:
     def __mul__(self, other: Bound) -> Bound:
         return Bound(*(u + v if i else u * v for i, (u, v) in enumerate(zip(self._parts, other._parts, strict=True))))
 
+    def __str__(self) -> str:
+        a, p, b, q = (f"{float(v):.6g}" for v in self._parts)
+        powers = "" if self.p.is_zero() else f" (1 + |x|)^{p}"
+        return f"{a}{powers}" + ("" if self.b.is_zero() and self.q.is_zero() else f" exp({b}|x| + {q} x^2)")
+
     def power(self, k: Ball) -> Bound:
         return Bound(self.a**k if self.a > 0 else arb(0), self.p * k, self.b * k, self.q * k)
 

@@ -147,8 +147,6 @@ def variance(sigma: ActivationLike, *, digits: int = 30) -> Any:
     """
     s = activation(sigma)
     _checked(digits)
-    if is_constant(s):
-        return to_mpf(ZERO)
     return _answer(
         s,
         digits,
@@ -171,9 +169,9 @@ def linearity(sigma: ActivationLike, *, digits: int = 30) -> Any:
     """
     s = activation(sigma)
     _checked(digits)
-    _refuse_constant(s)
 
     def exact() -> Any:
+        _refuse_constant(s)
         found = _varying(s, precise(s, 1, digits, Wanted((1,), (1,))))
         p = bits_of(found.digits) + 60
         square = libmp.mpf_mul(found.coefficient(1), found.coefficient(1))
@@ -199,9 +197,9 @@ def isometry_strength(sigma: ActivationLike, *, digits: int = 30) -> Any:
     """
     s = activation(sigma)
     _checked(digits)
-    _refuse_constant(s)
 
     def exact() -> Any:
+        _refuse_constant(s)
         found = _varying(s, precise(s, 1, digits, Wanted((1, 2))))
         b = libmp.mpf_div(_residual(s, found), found.variance, bits_of(found.digits) + 60, "n")
         return to_mpf(libmp.mpf_add(ONE, b))

@@ -52,6 +52,8 @@ def _at(leaf: Opaque, t: Raw, precision: int) -> Raw:
     argument = to_mpf(t)
     try:
         value = leaf.function(argument)
+    except (ZeroDivisionError, ValueError):  # what Python's own functions say of a pole: nan, and the rules decide
+        return libmp.fnan  # type: ignore[no-any-return]
     except Exception as error:
         raise Raised(f"sigma raised {error!r} at x = {mpmath.nstr(argument, 15)}") from error
     return _number(value, argument, precision)

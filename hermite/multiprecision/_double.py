@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from operator import mul
 
 import numpy as np
 from mpmath import libmp
@@ -28,8 +29,8 @@ from ._interpreter import evaluate
 from ._layout import reach_of
 from ._moments import advice, run, with_bits
 from ._places import place
-from ._quadrature import gaussian, inverse_root_two_pi
-from ._raw import LOG_10, ZERO, Raw, fixed, from_float, from_fraction, log_size, to_float
+from ._quadrature import common_point, gaussian, inverse_root_two_pi
+from ._raw import LOG_10, ZERO, Raw, fixed, from_fixed, from_float, from_fraction, log_size, to_float
 from ._rules import gauss
 
 _WIDTHS = (6.0, 3.0, 1.5, 0.75, 0.4)
@@ -129,7 +130,8 @@ def _plane(sigma: Activation, rho: Fraction, need: float, bits: int) -> _Plane:
     half = [from_fraction((1 + s * abs(rho)) / 2, bits + 20) for s in (1, -1)]
     big, small = (fixed(libmp.mpf_sqrt(v, bits + 20, "n"), bits) for v in half)
     kinks = [fixed(place(p.upper, bits + 20), bits) for p in sigma.pieces[:-1]]
-    edges = sorted({float(e) for g in panels(sigma).groups for e in _steep(g.lower, g.upper) + g.anchor})
+    narrow = _NARROW / 2 if sigma.is_opaque else _NARROW
+    edges = sorted({float(e) for g in panels(sigma).groups for e in _steep(g.lower, g.upper, narrow) + g.anchor})
     near = [_as_float(k, bits) for k in kinks]
     marks = [fixed(from_float(e), bits) for e in edges if all(abs(e - k) > 1e-9 for k in near)]
     bulk = math.sqrt(2 * (need * LOG_10 + 10))
@@ -150,9 +152,9 @@ def _as_float(value: int, bits: int) -> float:
     return to_float(libmp.from_man_exp(value, -bits))
 
 
-def _steep(low: Array, high: Array) -> Array:
+def _steep(low: Array, high: Array, width: float) -> Array:
     """Ends of the panels that are narrow, though not because of a kink."""
-    narrow = (high - low < _NARROW) & (high - low > 1e-4)
+    narrow = (high - low < width) & (high - low > 1e-4)
     return np.concatenate([low[narrow], high[narrow]])
 
 
@@ -240,18 +242,25 @@ def _inner(plane: _Plane, w: int, n: int, inner: tuple[int, int, int]) -> Raw:
     for a, b in _split(*inner, cuts):
         if b - a < 4:  # two cuts in one place
             continue
-        z, weights = _nodes(a, b, n, bits)
         middle = (a + b >> 1) * plane.big >> bits
         first, sign = plane.piece(middle + shift), -1 if plane.negative else 1
         other = plane.piece(sign * (middle - shift))
         if NOTHING in (first.expr, other.expr):
             continue
-        zb = [fixed(t, bits) * plane.big >> bits for t in z]
+        nodes, weights = gauss(n, bits)
+        half, z = (b - a) >> 1, [(a + b >> 1) + ((b - a >> 1) * t >> bits) for t in nodes]
+        zb = [t * plane.big >> bits for t in z]
         f = evaluate(first.expr, [libmp.from_man_exp(v + shift, -bits) for v in zb], bits)
         g = evaluate(other.expr, [libmp.from_man_exp(sign * (v - shift), -bits) for v in zb], bits)
-        products = [
-            libmp.mpf_mul(libmp.mpf_mul(u, v, bits, "n"), q, bits, "n")
-            for u, v, q in zip(f, g, _weights(z, weights, bits), strict=True)
-        ]
-        total = libmp.mpf_add(total, libmp.mpf_sum(products, bits, "n"), bits, "n")
-    return total
+        density = [gaussian(libmp.from_man_exp(t, -bits), bits) for t in z]
+        parts, point = zip(*(_fixed_all(values, bits) for values in (f, g, density)), strict=True)
+        products = ((u * v >> bits) * d for u, v, d in zip(*parts, strict=True))
+        value = from_fixed(half * sum(map(mul, weights, products)), sum(point) + bits, bits)
+        total = libmp.mpf_add(total, value, bits, "n")
+    return libmp.mpf_mul(total, inverse_root_two_pi(bits), bits, "n")  # type: ignore[no-any-return]
+
+
+def _fixed_all(values: list[Raw], bits: int) -> tuple[list[int], int]:
+    """The values as integers over 2^point, the largest of so many bits."""
+    point = common_point(values, bits)
+    return [fixed(v, point) for v in values], point

@@ -12,14 +12,14 @@ from ._layout import layout
 from ._moments import advice, with_bits
 from ._parity import parity
 from ._quadrature import Scheme, settle
-from ._raw import LOG_10, ZERO, Raw, log_size
+from ._raw import LOG_10, ZERO, Raw, bits_of, log_size
 
 _GUARD_DIGITS = 3.0
 
 
 def mean(sigma: Activation, digits: int) -> Raw:
     """E g relative to itself, or to twice the digits relative to E|g| where it is smaller than that."""
-    if parity(sigma)[1] == 0:
+    if parity(sigma, 4 * bits_of(digits) + 40)[1] == 0:
         return ZERO
     need, goal = digits + _GUARD_DIGITS, digits * LOG_10
     while True:

@@ -108,7 +108,7 @@ def _run(sigma: Activation, scheme: Scheme) -> Run:
     results = []
     for i in (0, 1):
         c = [libmp.mpf_sum([s.sums[i].coefficients[k] for s in settled], p, "n") for k in range(scheme.degree + 1)]
-        c = without_zeros(sigma, c)
+        c = without_zeros(sigma, c, scheme.digits)
         second = libmp.mpf_sum([s.sums[i].square for s in settled], p, "n")
         spread = (ZERO, ZERO) if flat else centred([s.blocks[i] for s in settled], c[0], c[1], p)
         results.append((c, (second, *spread)))
@@ -133,22 +133,23 @@ class Wanted:
 
 
 def precise(sigma: Activation, degree: int, digits: int, wanted: Wanted) -> Run:
-    """A run in which what is wanted has the digits relative to itself, up to 4 * digits + 40 digits of the scale.
+    """A run in which what is wanted has the digits relative to itself.
 
+    A moment of which 4 * digits + 40 digits of the scale show nothing is left as it is, with `relative` above 0.
     A coefficient has them too, or twice the digits relative to sqrt(E sigma^2), where it is smaller than that.
     """
     goal, limit = digits * LOG_10, 4.0 * digits + 40
     need = digits + _GUARD_DIGITS + (5.0 if len(wanted.coefficients) > 3 else 0.0)
     while True:
         found = run(sigma, degree, need)
-        if ZERO in (found.second, found.variance) or need >= limit:
+        if ZERO in (found.second, found.variance):
             return found
         own = [found.relative(i) for i in wanted.moments if not _is_zero(sigma, i)]
         lacking = max([0.0, *(r + goal for r in own), *(_lacking(found, k, goal) for k in wanted.coefficients)])
-        if lacking <= 0:
+        unknown = any(r >= 0 for r in own)  # how many digits are missing is not known either
+        if lacking <= 0 or (unknown and need >= limit):
             return found
-        step = need if any(r >= 0 for r in own) else lacking / LOG_10 + 1
-        need = min(math.ceil(need + step), limit)
+        need = min(2 * need, limit) if unknown else math.ceil(need + lacking / LOG_10 + 1)
 
 
 def _is_zero(sigma: Activation, moment: int) -> bool:

@@ -153,7 +153,7 @@ def check_ground(settled: list[Settled], scheme: Scheme, name: str) -> None:
     """The panels have to cover the line: 1 and x^2 have mean 1 on them, to the digits."""
     for i, k in product((0, 1), repeat=2):
         total = libmp.mpf_sum([s.sums[i].ground[k] for s in settled], scheme.bits, "n")
-        if _miss(total, ONE) > -scheme.digits * LOG_10:
+        if _miss(total, ONE) > (1 - scheme.digits) * LOG_10:
             raise PrecisionError(
                 f"{name}: the quadrature panels cover E X^{2 * k} = 1 only to exp({_miss(total, ONE):.0f})"
             )
@@ -227,7 +227,7 @@ def sample(panel: Panel, rule: Rule, bits: int, name: str) -> Block:
         w.append(libmp.mpf_mul(part, scale, bits, "n"))
         x.append(place)
     f = _values(panel, x, bits, name)
-    w_bits, f_bits = _common(w, bits), _common(f, bits)
+    w_bits, f_bits = common_point(w, bits), common_point(f, bits)
     return Block(
         [fixed(v, bits) for v in x], [fixed(v, w_bits) for v in w], [fixed(v, f_bits) for v in f], bits, w_bits, f_bits
     )
@@ -257,7 +257,7 @@ def inverse_root_two_pi(bits: int) -> Raw:
     return libmp.mpf_div(ONE, libmp.mpf_sqrt(two_pi, bits + 10, "n"), bits, "n")  # type: ignore[no-any-return]
 
 
-def _common(values: list[Raw], bits: int) -> int:
+def common_point(values: list[Raw], bits: int) -> int:
     """The fixed point at which the largest value has so many bits."""
     top = max(map(magnitude, values))
     return bits - top if top > -(10**9) else 0

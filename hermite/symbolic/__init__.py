@@ -7,7 +7,8 @@ elu, celu, selu, exp, sin, cos, erf, gelu, gaussian, He_k, |x|^p, shifted, scale
 
 Symbols may stand for the gain, the shift, the parameters of an entry or of a text, and for whatever is not named x in
 a SymPy expression; they mean real numbers, and the sign of each may be declared (positive=True). The derivation runs
-in a process of its own that is ended after `time_limit` seconds.
+in a process of its own that is ended after `time_limit` seconds. A sine or cosine cut off at a kink leaves erf of
+complex numbers, written by its parts `re_erf(x, y)` and `im_erf(x, y)`, functions of two real numbers.
 
 Source: arXiv:2305.18399, Table 5.1 and Table B.1 for isometry strengths; the dual is its Definition of sigma hat.
 """

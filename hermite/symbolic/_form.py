@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sympy as sp
 
+from ._complex_erf import complex_erf
 from ._signs import Undetermined, sign_of
 from ._terms import ONE, RHO, ZERO, Expr
 
@@ -18,35 +19,28 @@ _SMALL = 60  # operations up to which sympy.simplify is worth its time
 
 def real_part(expr: Expr) -> Expr:
     """The real part of an expression whose symbols are real; its terms come in conjugate pairs."""
-    if not expr.xreplace({e: ONE for e in expr.atoms(sp.re)}).has(sp.I):
+    if not expr.has(sp.I):
         return expr
     whole = _parts(sp.powsimp(sp.expand_mul(expr), combine="exp"))
-    if whole is not None:
-        return whole[0]
-    # erf of complex numbers, from a sine or cosine on an interval: no real form exists
-    return sp.re(expr, evaluate=False)
+    return sp.re(expr) if whole is None else whole[0]
 
 
 def _parts(expr: Expr) -> tuple[Expr, Expr] | None:
     """(real part, imaginary part) as expressions without the imaginary unit, or None."""
-    inner: dict[Expr, Expr] = {}
-    for e in expr.atoms(sp.re, sp.Sum):
-        inner[e] = e if isinstance(e, sp.re) else _summed(e)
-    hidden = {e: sp.Dummy(real=True) for e in inner if isinstance(e, sp.re)}
-    plain = expr.xreplace({e: hidden.get(e, value) for e, value in inner.items()})
-    plain = plain.replace(_is_complex_erf, _imaginary_erf).replace(_is_complex_exp, _polar)
-    unit = sp.Dummy("i")
+    plain = expr.xreplace({e: _summed(e) for e in expr.atoms(sp.Sum)})
+    plain = plain.replace(_is_complex_erf, _without_complex).replace(_is_complex_exp, _polar)
     sums = {e: sp.Dummy(real=True) for e in plain.atoms(sp.Sum)}
+    unit = sp.Dummy("i")
     try:
         poly = sp.Poly(sp.expand(plain.xreplace(sums).xreplace({sp.I: unit})), unit)
     except sp.PolynomialError:
         return None
-    back = {d: e for e, d in {**hidden, **sums}.items()}
     sides = [ZERO, ZERO]
     for (m,), c in poly.terms():
         sides[m % 2] += (-1) ** (m // 2) * c
     if any(side.has(unit) for side in sides):
         return None
+    back = {d: e for e, d in sums.items()}
     return sides[0].xreplace(back), sides[1].xreplace(back)
 
 
@@ -65,12 +59,11 @@ def _is_complex_exp(e: Expr) -> bool:
 
 
 def _is_complex_erf(e: Expr) -> bool:
-    return isinstance(e, (sp.erf, sp.erfc)) and e.has(sp.I) and sp.expand(e.args[0] / sp.I).has(sp.I) is False
+    return isinstance(e, (sp.erf, sp.erfc)) and e.has(sp.I)
 
 
-def _imaginary_erf(e: Expr) -> Expr:
-    """erf(iy) = i erfi(y)."""
-    found = sp.I * sp.erfi(sp.expand(e.args[0] / sp.I))
+def _without_complex(e: Expr) -> Expr:
+    found = complex_erf(e.args[0])
     return found if isinstance(e, sp.erf) else 1 - found
 
 
@@ -82,8 +75,6 @@ def _polar(e: Expr) -> Expr:
 def tidy(expr: Expr) -> Expr:
     """The shortest of a few equivalent forms."""
     expr, found = real_part(expr), []
-    if expr.has(sp.re):
-        return expr
     if expr.has(RHO) and expr.has(sp.exp):
         expr = sp.powsimp(sp.expand_mul(expr), combine="exp").replace(
             lambda e: isinstance(e, sp.exp) and e.has(RHO),
@@ -116,7 +107,7 @@ def _frozen(expr: Expr) -> tuple[Expr, dict[Expr, Expr]]:
     SymPy evaluates the former again and again to learn signs. Of exp(-289/162) and exp(-25/162) its polynomials make
     powers of exp(1/162), of degrees in the hundreds, and do not come back.
     """
-    numbers = [e for e in expr.atoms(sp.erf, sp.erfc) if e.is_number and not e.has(sp.I)]
+    numbers = [e for e in expr.atoms(sp.erf, sp.erfc) if e.is_number]
     powers = [e for e in expr.atoms(sp.exp) if e.args[0].is_Rational]
     unit = sp.gcd([e.args[0] for e in powers]) if powers else ONE
     if any(abs(e.args[0] / unit) > _POWERS for e in powers):
@@ -135,10 +126,8 @@ def _upright(expr: Expr) -> Expr:
 
 def tidy_formula(expr: Expr) -> Expr:
     """The same for a formula in an index: without simplify, which turns double factorials into Gamma functions."""
-    expr, found = real_part(expr), []
-    if expr.has(sp.re):
-        return expr
-    for spelled in _spellings(expr):
+    found = []
+    for spelled in _spellings(real_part(expr)):
         frozen, names = _frozen(spelled)
         found += [form.xreplace(names) for form in _forms(frozen)]
     return min(found, key=_size)
