@@ -138,6 +138,12 @@ def test_series_and_double_integral_agree(text: str, rho: str) -> None:
     assert error < -34
 
 
+def test_small_correlations_see_the_next_term() -> None:
+    """At rho = 1e-6 the value is 1e-30, and the first term left out 1e-36."""
+    with mpmath.workdps(60):
+        close(hm.dual("He(5, x) + He(6, x)", "1e-6", digits=20), mpf(10) ** -30 + mpf(10) ** -36, 20)
+
+
 def test_dual_at_zero_and_the_ends() -> None:
     for text in ("gelu_tanh", "hardswish", "exp(x/2)"):
         c, second = hm.coefficients(text, 0)[0], hm.second_moment(text)

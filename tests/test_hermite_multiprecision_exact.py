@@ -138,7 +138,7 @@ def test_nearly_linear(name: str, power: int) -> None:
 def test_a_large_mean_leaves_the_variance_its_digits() -> None:
     close(hm.variance("1000000 + tanh(x)"), hm.variance("tanh"), 30)
     close(hm.variance("10**30 + tanh(x)", digits=15), hm.variance("tanh"), 15)
-    close(hm.variance("1e90 + tanh(x)", digits=15), hm.variance("tanh"), 15)  # beyond 4 * 15 + 40 digits of the scale
+    close(hm.variance("1e99 + tanh(x)", digits=15), hm.variance("tanh"), 15)  # beyond 4 * 15 + 40 digits of the scale
     close(hm.isometry_strength("10**12 + tanh(x)"), hm.isometry_strength("tanh"), 30)
 
 
@@ -185,6 +185,15 @@ def test_ends_are_refined(text: str) -> None:
         with mpmath.workdps(120):
             assert abs(near - far) <= mpf(2) ** -98
             assert abs(far - mpf(p.upper.value)) <= mpf("1e-7")  # a touched zero is known to sqrt(eps) in float64
+
+
+@pytest.mark.parametrize("shift", ["0.3", "-1.7", "2.9"])
+def test_touched_zeros_are_found_to_the_last_digit(shift: str) -> None:
+    """exp(u) - u - 1 touches 0 at u = 0; float64 sees the place to 1e-8."""
+    sigma = hermite.activation(f"sqrt(exp(x - ({shift})) - (x - ({shift})) - 1)")
+    places = [to_mpf(place(p.upper, 300)) for p in sigma.pieces[:-1]]
+    with mpmath.workdps(100):
+        assert min(abs(p - mpf(shift)) for p in places) <= mpf("1e-88")
 
 
 # ---- properties -----------------------------------------------------------------------------------------------

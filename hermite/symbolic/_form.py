@@ -158,7 +158,12 @@ def _merge(term: Expr) -> Expr:
         else:
             outside.append(factor)
     top, bottom = (_root(side) for side in sp.fraction(sp.cancel(sp.together(inside))))
-    return term if top is None or bottom is None else sp.Mul(*outside) * top / bottom
+    if top is None or bottom is None:
+        return term
+    # what came out of the roots may cancel with what stood beside them
+    factors = sp.Mul.make_args(sp.Mul(*outside) * top / bottom)
+    rational = [f for f in factors if f.free_symbols and f.is_rational_function(*f.free_symbols)]
+    return sp.Mul(*(f for f in factors if f not in rational)) * sp.factor(sp.cancel(sp.Mul(*rational)))
 
 
 def _root(square: Expr) -> Expr | None:
