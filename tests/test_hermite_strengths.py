@@ -48,6 +48,12 @@ def test_every_printed_digit_of_the_catalogue_is_right(sigma: hermite.Activation
     assert len(row["beta"].replace(".", "")) >= 30
 
 
+def test_the_check_sees_a_wrong_digit() -> None:
+    (row,) = json.loads(beta_table("relu", certified=True).to_json(), parse_float=str)
+    assert decimal_fits(row["beta"], "relu", "beta")
+    assert not decimal_fits(row["beta"][:-1] + str((int(row["beta"][-1]) + 5) % 10), "relu", "beta")
+
+
 def test_formats_print_the_same_digits() -> None:
     table = beta_table(MIXED, certified=True, digits=30)
     assert table.columns == COLUMNS
