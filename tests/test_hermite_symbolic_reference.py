@@ -158,6 +158,15 @@ def test_duals_of_the_reference(name: str) -> None:
             ) * (1 + second)
 
 
+def test_polynomials_with_symbols() -> None:
+    """Coefficients that are not multiples of one number."""
+    a, b = sp.symbols("a b", real=True)
+    assert sp.expand(symbolic.second_moment(x + b) - (1 + b**2)) == 0
+    assert sp.expand(symbolic.variance(a * x**2 + b * x + 1) - (2 * a**2 + b**2)) == 0
+    assert symbolic.coefficients(a * x + b, 2) == (b, a, 0)
+    assert sp.simplify(symbolic.isometry_strength(x + b * x**2) - (2 - 1 / (1 + 2 * b**2))) == 0
+
+
 def test_the_catalogue_is_answered_or_refused_at_once() -> None:
     """One or the other for each entry, so that nobody meets a third thing."""
     refused = set()

@@ -118,10 +118,11 @@ def polynomial_row(split: Split) -> dict[int, Expr] | None:
 def _row(powers: dict[int, Expr]) -> dict[int, Expr]:
     """c_j by j from the coefficients of x^n; multiples of one number are added up as the rationals that they are."""
     unit = next(iter(powers.values()), ONE)
-    shares = {n: ratio if (ratio := c / unit).is_Rational else c for n, c in powers.items()}
-    unit = unit if all(share.is_Rational for share in shares.values()) else ONE
+    shares = {n: c / unit for n, c in powers.items()}
+    if not all(share.is_Rational for share in shares.values()):
+        unit, shares = ONE, powers
     row: dict[int, Expr] = {}
-    for n, c in (shares if unit != 1 else powers).items():
+    for n, c in shares.items():
         for j, mean in _monomial(n).items():
             row[j] = row.get(j, ZERO) + c * mean
     return {j: unit * c / sp.sqrt(sp.factorial(j)) for j, value in row.items() if (c := sp.expand(value)) != 0}
