@@ -9,7 +9,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from math import inf, nextafter, sqrt
+from math import sqrt
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 from ._activation import activation, catalogue
 from ._console import FORMATS, Parser, integer, number, one_line, version, write
 from ._numeric import moments
-from ._strengths import beta_table
+from ._strengths import beta_table, upper_float
 from ._table import FLOAT_DIGITS, MAX_DIGITS, Table, check_digits
 from .errors import MissingDependencyError, UnknownActivationError
 
@@ -129,7 +129,7 @@ def _checked_digits(options: argparse.Namespace) -> int:
 
 
 def _proven(columns: tuple[str, ...], pairs: list[tuple[Any, Any]], digits: int) -> Table:
-    errors = [nextafter(float(value.radius), inf) for _, value in pairs]
+    errors = [upper_float(value.radius) for _, value in pairs]
     rows = tuple((at, value, error) for (at, value), error in zip(pairs, errors, strict=True))
     return Table(columns, rows, tuple((None, error, None) for error in errors), digits)
 

@@ -144,11 +144,20 @@ def _search(tree: Node) -> list[Point]:
         raise ActivationParseError(
             f"{tree} has {len(crossing)} sign changes on [-{WINDOW:g}, {WINDOW:g}]; too many pieces (the limit is 64)"
         )
-    found = [rational(Fraction(float(a))) for a in x[alone]]
+    found = [_grid_zero(tree, x, int(i)) for i in np.flatnonzero(alone)]
     found += _bisect_all(tree, x[crossing], x[crossing + 1], v[crossing + 1])
     dips = dips[:MAX_ZEROS]
     near = np.array([size[max(i - 200, 0) : i + 201].max() for i in dips])
     return found + _touch_all(tree, x[dips - 1], x[dips + 1], near)
+
+
+def _grid_zero(tree: Node, x: Array, i: int) -> Point:
+    """A grid point where the tree is 0: exactly there if folding says so, else a value rounded to 0 beside a root."""
+    here = Fraction(float(x[i]))
+    if t.substitute(tree, t.num(here)) == t.ZERO:
+        return rational(here)
+    low, high = (Fraction(float(x[min(max(j, 0), len(x) - 1)])) for j in (i - 1, i + 1))
+    return Point(float(x[i]), Bracket(tree, low, high))
 
 
 def _bisect_all(tree: Node, low: Array, high: Array, above: Array) -> list[Point]:

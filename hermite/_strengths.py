@@ -117,8 +117,13 @@ def _certified(sigma: Activation, digits: int) -> _Row:
         certified.linearity(sigma, digits=digits),
         certified.isometry_strength(sigma, digits=digits),
     )
-    radii = tuple(math.nextafter(float(number.radius), math.inf) for number in numbers)
+    radii = tuple(upper_float(number.radius) for number in numbers)
     return (*numbers, radii[-1], found.method.partition(";")[0]), (*radii, None)
+
+
+def upper_float(radius: Any) -> float:
+    """A float that is at least the radius; 0 for an exact number."""
+    return math.nextafter(float(radius), math.inf) if radius else 0.0
 
 
 def _closed_form(sigma: Activation, beta: float) -> Formula | None:

@@ -51,6 +51,7 @@ Cell: TypeAlias = str | int | float | Fraction | Proven | None
 FLOAT_DIGITS = 15  # what float64 carries
 MAX_DIGITS = 1000
 _LONG = 60  # characters of a formula that a terminal still shows
+_TOO_LONG = 300  # and that a page still does; csv, json and pandas keep all
 _CODE = frozenset({"name", "formula", "parameters", "breakpoints"})
 _MATH = {
     "c_0": "$c_0$", "c_1": "$c_1$", "c_k": "$c_k$", "k": "$k$", "r": "$r$", "beta": r"$\beta$",
@@ -292,6 +293,8 @@ def _line(cell: str | None) -> str:
 
 
 def _markdown(column: str, value: Cell, cell: str | None) -> str:
+    if isinstance(value, Formula) and len(value) > _TOO_LONG:
+        return "(long)"
     text = _line(cell).replace("|", r"\|") or "-"
     if text == "-" or (column not in _CODE and not isinstance(value, Formula)):
         return text
@@ -301,7 +304,7 @@ def _markdown(column: str, value: Cell, cell: str | None) -> str:
 def _latex(column: str, value: Cell, cell: str | None) -> str:
     text = _line(cell)
     if isinstance(value, Formula):
-        return f"${value.latex}$"
+        return f"${value.latex}$" if len(value) <= _TOO_LONG else "(long)"
     if isinstance(value, str):
         escaped = text.translate(LATEX)
         return rf"\texttt{{{escaped}}}" if column in _CODE and text else escaped

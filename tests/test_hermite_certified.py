@@ -28,9 +28,12 @@ from hermite.errors import ConstantActivationError, NotSquareIntegrableError, Pr
 flint = pytest.importorskip("flint")
 from hermite import certified  # noqa: E402
 from hermite.certified import Enclosure, _dual, _moments  # noqa: E402
+from hermite.certified._balls import real  # noqa: E402
 from hermite.certified._cover import Marks  # noqa: E402
-from hermite.certified._flint import precision  # noqa: E402
+from hermite.certified._flint import arb, precision  # noqa: E402
 from hermite.certified._growth import tails  # noqa: E402
+from hermite.certified._quadrature import Panels  # noqa: E402
+from hermite.certified._singular import near_singular  # noqa: E402
 
 GAINS = ("1/10", "1/2", "1", "2", "10")
 
@@ -258,6 +261,81 @@ def test_tails_are_part_of_the_enclosure(monkeypatch: pytest.MonkeyPatch, text: 
     for a, b in zip(coefficients, other.coefficients, strict=True):
         assert meets(a, mp.mpf(float(b)), 1e-14)
     assert meets(second, mp.mpf(other.second_moment), 1e-14)
+
+
+@pytest.mark.parametrize("text", ["relu", "exp(x/2)", "x**2", "softplus", "sign", "tanh", "gelu", "sqrt(abs(x))"])
+def test_coarse_answers_hold_the_truth(text: str) -> None:
+    """With few bits the errors of the rules are large, and have to be in the radius."""
+    other = hermite.moments(text, 8)
+    for bits in (2, 5, 10, 20):
+        found = _moments.integrals(hermite.activation(text), 8, bits, math.inf)
+        with precision(found.bits):
+            coefficients = [Enclosure.from_ball(c) for c in found.coefficients]
+            second = Enclosure.from_ball(found.second)
+        for a, b in zip(coefficients, other.coefficients, strict=True):
+            assert meets(a, mp.mpf(float(b)), 1e-14)
+        assert meets(second, mp.mpf(other.second_moment), 1e-13)
+
+
+class Inflated(Panels):
+    """Panels whose rules confess an error of 3 each."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.rules = [replace(r, errors=(arb(3),) * len(r.errors)) for r in self.rules]
+
+
+def test_errors_of_the_rules_reach_the_radius(monkeypatch: pytest.MonkeyPatch) -> None:
+    # names of their own, since what is found is remembered
+    sigma = hermite.activation("softsign", name="inflated softsign")
+    for module in (_moments, _dual):
+        monkeypatch.setattr(module, "Panels", Inflated)
+    found = _moments.integrals(sigma, 2, 40, math.inf)
+    assert min(c.rad() for c in found.coefficients) >= 3 * found.panels
+    assert found.second.upper() >= 3 * found.panels  # its lower end is cut at 0
+    monkeypatch.setattr(_dual, "inner_error", lambda *_: arb(0))
+    for how in ("double integral", "mirrored second moment"):
+        monkeypatch.setattr(_dual, "route", lambda *_, how=how: how)
+        value, _, _ = _dual._value(sigma, Fraction(1, 2), 20, math.inf)
+        assert 15 <= value.rad() < 1000
+    monkeypatch.setattr(_dual, "route", lambda *_: "gaussian smoothing")
+    value, _, _ = _dual._value(hermite.activation("relu", name="inflated relu"), Fraction(1, 2), 20, math.inf)
+    assert 10 <= value.rad() < 1000
+    monkeypatch.setattr(_dual, "Panels", Panels)
+    monkeypatch.setattr(_dual, "route", lambda *_: "double integral")
+    monkeypatch.setattr(_dual, "inner_error", lambda *_: arb(7))
+    value, _, _ = _dual._value(hermite.activation("tanh", name="afresh"), Fraction(1, 2), 20, math.inf)
+    assert 7 <= value.rad() < 8
+
+
+@pytest.mark.parametrize(
+    "text", ["log(abs(x))", "abs(x)**-0.2", "abs(x)**-0.45", "log(x**2)", "x**-0.25 if x > 0 else 1"]
+)
+def test_bounds_next_to_singular_points_hold(text: str) -> None:
+    sigma = hermite.activation(text)
+    for exponent in (-21, -30, -100):
+        t = Fraction(2) ** exponent
+        with precision(64):
+            bound = near_singular(sigma, -t, t)
+            assert bound is not None
+            found = Enclosure.from_ball(bound)
+        assert found.upper >= _mean_square(sigma, exponent) * mp.mpf("0.99")
+
+
+def _mean_square(sigma: hermite.Activation, exponent: int) -> Any:
+    """E sigma^2 over |x| < 2^exponent by mpmath, less what lies within 2^-4000 of that."""
+    f = real(sigma.expr)
+    with mp.workdps(30):
+        ends = [mp.mpf(2) ** (exponent - k) for k in (4000, 400, 40, 4, 0)]
+        halves = (mp.quad(lambda x, s=s: _value(f, s * x) ** 2, ends) for s in (1, -1))
+        return sum(halves) / mp.sqrt(2 * mp.pi)
+
+
+def _value(f: Any, x: Any) -> Any:
+    """The tree at an mpf, which is exact in binary."""
+    with precision(200):
+        man, exp = x.man_exp
+        return mp.mpf(Enclosure.from_ball(f(arb((int(man), int(exp))))).midpoint)
 
 
 _NUMBERS = st.fractions(-3, 3, max_denominator=8)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import time
 from collections.abc import Callable
 from fractions import Fraction
@@ -20,9 +22,13 @@ from hermite.errors import NotSquareIntegrableError, PrecisionError
 
 pytest.importorskip("flint")
 from hermite import certified
+from hermite._tree import X
 from hermite.certified import Enclosure, _dual
-from hermite.certified._flint import precision
+from hermite.certified._cover import Smooth
+from hermite.certified._double import DoubleWeight, inner_error, tensor_sum
+from hermite.certified._flint import arb, precision
 from hermite.certified._moments import raw
+from hermite.certified._quadrature import HermiteWeight, Panels, gaussian, samples
 
 NEAR_ONE = "0.999999999999"
 
@@ -153,16 +159,54 @@ def test_many_digits() -> None:
 
 def test_parseval_tail_is_part_of_the_enclosure() -> None:
     """A short partial sum at rho = 0.9 must still hold the truth, on the right side."""
-    sigma, rho = hermite.activation("relu"), Fraction(9, 10)
-    for degree in (2, 3, 10, 40):
-        for sign in (1, -1):
-            found = raw(sigma, degree, 100)
+    rho = Fraction(9, 10)
+    for text in ("relu", "sign(x)", "heaviside(x)"):
+        for degree, sign in itertools.product((2, 3, 10, 40), (1, -1)):
+            found = raw(hermite.activation(text), degree, 100)
             with precision(found.bits):
                 value, rest = _dual._summed(found, sign * rho)
                 assert float(rest) > 1e-8
                 e = Enclosure.from_ball(value)
             with mp.workdps(40):
-                assert meets(e, CLOSED["relu"](sign * mp.mpf(9) / 10), 0)
+                assert meets(e, CLOSED[text](sign * mp.mpf(9) / 10), mp.mpf("1e-35"))
+
+
+@pytest.mark.parametrize("reach", [None, 2, 4])
+@pytest.mark.parametrize("how", ["gaussian smoothing", "hermite series", "double integral"])
+def test_coarse_answers_hold_the_truth(monkeypatch: pytest.MonkeyPatch, how: str, reach: int | None) -> None:
+    """With few bits, or tails cut far too early, what was left out has to be in the radius."""
+    monkeypatch.setattr(_dual, "route", lambda *_: how)
+    if reach is not None:
+        monkeypatch.setattr(_dual, "reach_for", lambda *_: Fraction(reach))
+    for text, rho, bits in itertools.product(("relu", "abs(x)", "relu(x)**2"), ("1/2", "-9/10"), (6, 12, 20)):
+        q = Fraction(rho)
+        value, _, work = _dual._value(hermite.activation(text), q, bits, time.monotonic() + 60)
+        with precision(work):
+            found = Enclosure.from_ball(value)
+        with mp.workdps(40):
+            assert meets(found, CLOSED[text](mp.mpf(q.numerator) / q.denominator), mp.mpf("1e-37")), (text, rho, bits)
+
+
+def test_what_lies_outside_the_band_is_in_the_radius() -> None:
+    rho = Fraction(1, 2)
+    with precision(100):
+        part = Smooth(Fraction(0), Fraction(6), X)
+        panels = Panels([part], HermiteWeight(0), (arb((1, -40)), arb((1, -40))), 40, lambda a, b: False)
+        nodes = samples(panels, 100)
+        weights = [s.mass / gaussian(s.x) for s in nodes]
+        sums = [tensor_sum(nodes, weights, rho, bits, math.inf) for bits in (1, 5, 20, 90)]
+        assert all(a.contains(sums[-1].mid()) for a in sums[:-1])
+        assert sums[0].rad() > sums[1].rad() > sums[2].rad()
+        exact = CLOSED["relu"](mp.mpf(1) / 2)
+        assert abs(float(sums[-1]) - float(exact)) < 1e-6
+        # the errors of the rule inside are small, positive and grow when the nodes are fewer
+        errors = []
+        for bits in (10, 20, 40):
+            goal = (arb((1, -bits)), arb((1, 100)))
+            coarse = Panels([part], DoubleWeight((arb(1), arb(1), arb(0)), rho), goal, bits, lambda a, b: False)
+            found = samples(coarse, 100)
+            errors.append(inner_error(coarse, found, [s.mass / gaussian(s.x) for s in found], rho, bits, math.inf))
+        assert errors[0] > errors[1] > errors[2] > 0
 
 
 # ---- refusals -----------------------------------------------------------------------------------------------------

@@ -847,3 +847,11 @@ def test_the_last_degree_is_resolved() -> None:
     he = hermite.polynomials(0.5, 19998)
     wanted = math.exp(-0.125) / math.sqrt(2 * math.pi) * he / np.sqrt(k * (k - 1.0))
     assert np.abs(hermite.coefficients("relu(x - 1/2)", 20000)[2:] - wanted).max() <= 1e-15
+
+
+@pytest.mark.parametrize("constant", ["1e8", "1e12", "-1e15"])
+@pytest.mark.parametrize("text", ["relu(x)", "tanh(x)", "x*Phi(x)"])
+def test_a_large_constant_summand_costs_the_strength_nothing(text: str, constant: str) -> None:
+    beta = hermite.isometry_strength(text)
+    assert hermite.isometry_strength(f"{constant} + {text}") == pytest.approx(beta, rel=1e-15)
+    assert hermite.linearity(f"{constant} + {text}") == pytest.approx(hermite.linearity(text), rel=1e-15)

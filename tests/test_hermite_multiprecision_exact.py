@@ -16,8 +16,11 @@ from mpmath import mpf
 
 import hermite
 import hermite.multiprecision as hm
-from hermite.multiprecision import _rules
+from hermite._extent import SQUARE
+from hermite.errors import PrecisionError
+from hermite.multiprecision import _quadrature, _rules
 from hermite.multiprecision._interpreter import evaluate
+from hermite.multiprecision._layout import layout
 from hermite.multiprecision._places import place
 from hermite.multiprecision._raw import from_fraction, to_mpf
 
@@ -187,13 +190,39 @@ def test_ends_are_refined(text: str) -> None:
             assert abs(far - mpf(p.upper.value)) <= mpf("1e-7")  # a touched zero is known to sqrt(eps) in float64
 
 
-@pytest.mark.parametrize("shift", ["0.3", "-1.7", "2.9"])
+@pytest.mark.parametrize("shift", ["0.3017", "-1.7009", "2.9123"])
 def test_touched_zeros_are_found_to_the_last_digit(shift: str) -> None:
     """exp(u) - u - 1 touches 0 at u = 0; float64 sees the place to 1e-8."""
     sigma = hermite.activation(f"sqrt(exp(x - ({shift})) - (x - ({shift})) - 1)")
     places = [to_mpf(place(p.upper, 300)) for p in sigma.pieces[:-1]]
     with mpmath.workdps(100):
         assert min(abs(p - mpf(shift)) for p in places) <= mpf("1e-88")
+
+
+@pytest.mark.parametrize("digits", [20, 50])
+@pytest.mark.parametrize("text", ["sign(tanh(x - 0.3) - (x - 0.3))", "sign(sin(x - 0.3) - (x - 0.3))"])
+def test_a_jump_at_a_root_of_order_three(text: str, digits: int) -> None:
+    """The values near the root are as small as the cube of the distance."""
+    with mpmath.workdps(digits + 30):
+        close(hm.expectation(text, digits=digits), mpmath.erf(mpf(3) / 10 / mpmath.sqrt(2)), digits)
+
+
+@pytest.mark.parametrize("width", ["1e-7", "1e-12", "1e-15"])
+def test_narrow_pieces_count(width: str) -> None:
+    """E of 1 on (1, 1 + width) and 3 beyond."""
+    text = f"(1 if x < 1 + {width} else 3) if x > 1 else 0"
+    with mpmath.workdps(60):
+        upper = mpmath.ncdf(-1 - mpf(width))
+        close(hm.expectation(text), mpmath.ncdf(-1) + 2 * upper, 30)
+        close(hm.second_moment(text), mpmath.ncdf(-1) + 8 * upper, 30)
+
+
+def test_a_jump_that_float64_misplaces_is_refused() -> None:
+    """Of order five: its sign drowns in rounding within 1e-3, and the jump is put beside its place."""
+    with pytest.raises(PrecisionError, match="not resolved in float64"):  # one place in float64
+        hm.second_moment("(1 if x < 1 + 1e-20 else 3) if x > 1 else 0")
+    with pytest.raises(PrecisionError, match="not resolved in float64"):
+        hm.expectation("sign(sin(x - 0.3017) - (x - 0.3017) + (x - 0.3017)**3/6)", digits=20)
 
 
 # ---- properties -----------------------------------------------------------------------------------------------
@@ -273,6 +302,31 @@ def test_rules_are_exact_for_polynomials(n: int, bits: int) -> None:
                 Fraction(w, 1 << bits) * Fraction(x, 1 << bits) ** degree for x, w in zip(nodes, weights, strict=True)
             )
             assert abs(total - Fraction(2, degree + 1)) <= Fraction(4 * n, 1 << bits)
+
+
+@pytest.mark.parametrize("family", ["gauss", "fejer"])
+def test_a_wrong_rule_is_noticed(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Either rule off by 1e-12: the other contradicts it, and nothing is returned."""
+    right = getattr(_quadrature, family)
+
+    def wrong(n: int, bits: int) -> Any:
+        nodes, weights = right(n, bits)
+        return nodes, tuple(w + (w >> 40) for w in weights)
+
+    monkeypatch.setattr(_quadrature, family, wrong)
+    monkeypatch.setattr(_quadrature, "MAX_PANELS", 300)
+    with pytest.raises(PrecisionError, match="two quadrature rules agree"):
+        hm.second_moment("tanh(1.2345*x)", digits=20)
+
+
+def test_a_missing_panel_is_noticed() -> None:
+    sigma = hermite.activation("tanh(1.2345*x)")
+    scheme = _quadrature.Scheme(20.0, 1, 120, SQUARE)
+    panels = layout(sigma, 20.0, 1, SQUARE)
+    settled = _quadrature.settle(panels, scheme, "tanh", "", suspicious=False)
+    _quadrature.check_ground(settled, scheme, "tanh")
+    with pytest.raises(PrecisionError, match="cover"):
+        _quadrature.check_ground(settled[:7] + settled[8:], scheme, "tanh")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -449,7 +449,7 @@ def test_beta_is_there_where_the_second_moment_leaves_float64() -> None:
     assert table.to_latex().count("--") == 8
     assert json.loads(table.to_json())[1]["variance"] is None
     assert table.to_pandas()["variance"].isna().all()
-    assert table._repr_html_().count("<td>-</td>") == 6
+    assert table._repr_html_().count("<td>-</td>") == 8
 
 
 def test_a_tiny_activation_has_a_strength_too() -> None:

@@ -9,6 +9,7 @@ too long, the double integral of `_double`.
 from __future__ import annotations
 
 import math
+import numbers
 import time
 from fractions import Fraction
 from typing import Any
@@ -50,7 +51,7 @@ def dual(sigma: ActivationLike, rho: Any, *, digits: int = 30, time_limit: float
     s, r, d = forbid_opaque(activation(sigma)), as_fraction(rho, "rho"), check_digits(digits)
     if abs(r) > 1:
         raise ValueError(f"rho must lie in [-1, 1], got {rho!r}")
-    if not time_limit > 0:
+    if isinstance(time_limit, bool) or not isinstance(time_limit, numbers.Real) or not time_limit > 0:
         raise ValueError(f"time_limit must be a positive number of seconds, got {time_limit!r}")
     deadline = time.monotonic() + time_limit
 
@@ -84,7 +85,11 @@ def route(sigma: Activation, rho: Fraction) -> str:
 
 def _enough(rho: Fraction, bits: int) -> int:
     """A degree K with |rho|^K <= 2^-bits: the series needs no more, whatever sigma is."""
-    rate = -math.log1p(float(abs(rho) - 1))  # exact subtraction first: rho may be next to 1
+    size = abs(rho)
+    if size < Fraction(1, 2):  # the logarithm of an integer, however large: rho may be far below the floats
+        rate = math.log(size.denominator) - math.log(size.numerator)
+    else:
+        rate = -math.log1p(float(size - 1))  # exact subtraction first: rho may be next to 1
     return math.ceil(bits * math.log(2) / rate) if rate > 0 else 10**9
 
 
@@ -245,7 +250,7 @@ def _integrated(sigma: Activation, rho: Fraction, bits: int, work: int, low: Raw
         total += arb(0, inner_error(panels, found, weights, rho, bits + 8, deadline))
     total += arb(0, sum((r.errors[0] for r in panels.rules), start=arb(0)).upper())
     omitted = sum((left_out(s.low, s.high) for s in panels.slivers), start=tails(sigma).second_moment(reach))
-    return total + arb(0, (2 * (low.second * omitted).sqrt()).upper())
+    return total + arb(0, (2 * (low.second.upper() * omitted).sqrt()).upper())
 
 
 def _outer_sum(panels: Panels, smoothed: Smoothed, work: int, deadline: float) -> Ball:

@@ -253,7 +253,9 @@ class Enclosure:
         return self._monotone(lambda x: x if x.is_zero() else x ** exact(p), "a fractional power")
 
     def exp(self) -> Enclosure:
-        """e to this power."""
+        """e to this power; ValueError beyond e^10^6, which would be written out."""
+        if abs(self.lower) > 10**6 or abs(self.upper) > 10**6:
+            raise ValueError(f"exp of {self} is out of range: exponents are limited to 10^6")
         return self._monotone(lambda x: x.exp(), "exp")
 
     def expm1(self) -> Enclosure:

@@ -64,7 +64,9 @@ def is_positive(
     ('refuted', True)
     """
     low, high = _ends(interval)
-    if not isinstance(max_subdivisions, int) or max_subdivisions < 0:
+    if not callable(function):
+        raise ValueError(f"function must be callable, got {function!r}")
+    if not isinstance(max_subdivisions, int) or isinstance(max_subdivisions, bool) or max_subdivisions < 0:
         raise ValueError(f"max_subdivisions must be a non-negative integer, got {max_subdivisions!r}")
     token = least_bits.set(math.ceil(check_digits(digits) * math.log2(10)) + 28)
     try:

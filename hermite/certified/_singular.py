@@ -17,7 +17,7 @@ from .._tree import Node
 from ..errors import ActivationParseError
 from ._balls import real
 from ._flint import Ball, arb, between, exact
-from ._ray import Bound, size
+from ._ray import Bound, size, span
 
 _START = 2**20
 
@@ -86,6 +86,8 @@ def _rewritten(u: Node) -> Node:
         return u
     args = tuple(_rewritten(a) for a in u.args)
     a = args[0]
+    if u.op in ("if", "max", "min"):
+        return _branch(u, args)
     if u.op == "abs":
         return _absolute(a)
     if u.op == "log":
@@ -97,6 +99,19 @@ def _rewritten(u: Node) -> Node:
     if u.op == "div":
         return _product(a, _inverse(args[1]))
     return t.rebuild(u, args)
+
+
+def _branch(u: Node, args: tuple[Node, ...]) -> Node:
+    """The branch that is taken far out, where the sign of the difference shows in its numerator and denominator."""
+    sign = 1
+    for part in _quotient(_rewritten(t.sub(args[0], args[1]))):
+        low, high = span(part, arb(_START // 2))
+        sign *= 1 if low is not None and low > 0 else -1 if high is not None and high < 0 else 0
+    if sign == 0:
+        return t.rebuild(u, args)
+    if u.op == "if":
+        return args[2] if (sign > 0) == (u.value in (">", ">=")) else args[3]
+    return args[0] if (sign > 0) == (u.op == "max") else args[1]
 
 
 def _positive_factor(a: Node) -> tuple[Fraction, Node] | None:

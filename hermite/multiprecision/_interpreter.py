@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from mpmath import libmp
 
-from .._tree import Node
+from .._tree import Node, compare
 from ..errors import PrecisionError
 from ._callables import call
 from ._raw import NAN, ONE, ZERO, Raw, from_fraction, is_finite, magnitude
@@ -26,7 +26,7 @@ _MINUS_ONE: Raw = libmp.fnone
 
 
 def evaluate(node: Node, x: Sequence[Raw], precision: int) -> Values:
-    """The tree without splitting operations at each x, to the precision in bits; nan where it is not real."""
+    """The tree at each x, to the precision in bits; nan where it is not real."""
     return _value(node, x, precision, {})
 
 
@@ -81,6 +81,9 @@ def _value(node: Node, x: Sequence[Raw], p: int, known: dict[Node, Values]) -> V
         elif op in _SINGLE:
             function = _SINGLE[op]
             out = [function(u, p) for u in args[0]]
+        elif op == "if":
+            assert isinstance(node.value, str)
+            out = [yes if _holds(u, node.value, v) else no for u, v, yes, no in zip(*args, strict=True)]
         elif op == "pow":
             out = _power(node, args[0], p)
         elif op == "He":
@@ -236,9 +239,27 @@ def _ratios(degree: int, p: int) -> tuple[tuple[Raw, Raw], ...]:
     )
 
 
-_PAIRS: dict[str, Callable[[Raw, Raw, int], Raw]] = {"add": _add, "mul": _multiply, "div": _divide}
+def _holds(u: Raw, op: str, v: Raw) -> bool:
+    return compare(float(libmp.mpf_cmp(u, v)), op, 0.0)
+
+
+def _sign(u: Raw, p: int) -> Raw:
+    return libmp.from_int(libmp.mpf_sign(u))  # type: ignore[no-any-return]
+
+
+def _maximum(u: Raw, v: Raw, p: int) -> Raw:
+    return u if libmp.mpf_ge(u, v) else v
+
+
+def _minimum(u: Raw, v: Raw, p: int) -> Raw:
+    return u if libmp.mpf_le(u, v) else v
+
+
+_PAIRS: dict[str, Callable[[Raw, Raw, int], Raw]] = {
+    "add": _add, "mul": _multiply, "div": _divide, "max": _maximum, "min": _minimum,
+}  # fmt: skip
 _SINGLE: dict[str, Callable[[Raw, int], Raw]] = {
     "exp": exp, "expm1": _expm1, "log": _log, "log1p": _log1p, "sqrt": _sqrt, "tanh": _tanh, "sigmoid": _sigmoid,
     "sin": _wave(libmp.mpf_sin), "cos": _wave(libmp.mpf_cos), "arctan": _plain(libmp.mpf_atan),
-    "erf": _plain(libmp.mpf_erf),
+    "erf": _plain(libmp.mpf_erf), "abs": lambda u, _: libmp.mpf_abs(u), "sign": _sign,
 }  # fmt: skip

@@ -26,12 +26,14 @@ from .._recurrence import Array, hermite_sequence
 from .._roots import WINDOW
 from .._tree import Node
 from ..errors import NotSquareIntegrableError, PrecisionError
+from ._check import check_ends
 from ._interpreter import evaluate, reliable
 from ._places import place
 from ._raw import LOG_10, ONE, Raw, bits_of, from_float, log_size, magnitude, to_float
 
 _GRID_BITS = 64
 _TOO_FAR = 1440.0
+_NARROW = 1e-9
 _BULK = 12.75  # the guide knows nothing beyond
 _MARGIN = 5.0  # in the logarithm: what is left out stays below the asked digits
 _MAX_EXPONENT = 1e5  # a singularity is followed to distances of 2^-1e5
@@ -82,21 +84,23 @@ def layout(sigma: Activation, digits: float, degree: int, rate: float) -> list[P
     Raises NotSquareIntegrableError where the float64 engine finds a divergent integral.
     """
     _guide(sigma, rate)  # first, for it knows divergent integrals
+    check_ends(sigma, digits)
     reach = reach_of(sigma, digits, degree, rate)
     out: list[Panel] = []
     for piece in sigma.pieces:
         low, high = max(piece.lower.value, reach.lower), min(piece.upper.value, reach.upper)
-        if high > low and not _is_empty(piece, digits):
+        if piece.upper.value - piece.lower.value < _NARROW and reach.lower < piece.lower.value < reach.upper:
+            out += _narrow(piece, digits)
+        elif high > low:
             out += _piece_panels(sigma, piece, low, high, digits, reach.top, rate)
     return out
 
 
-def _is_empty(piece: Piece, digits: float) -> bool:
-    """Whether both ends are one root, known by two brackets."""
-    if not piece.upper.value - piece.lower.value < 1e-6:
-        return False
-    ends = [place(p, bits_of(digits) + 40) for p in (piece.lower, piece.upper)]
-    return magnitude(libmp.mpf_sub(ends[1], ends[0])) < -bits_of(digits) - 30
+def _narrow(piece: Piece, digits: float) -> list[Panel]:
+    """A piece whose ends float64 hardly tells apart: one panel, none if both ends are one root with two brackets."""
+    low, high = (place(p, bits_of(digits) + 40) for p in (piece.lower, piece.upper))
+    empty = magnitude(libmp.mpf_sub(high, low)) < -bits_of(digits) - 30
+    return [] if empty else [Panel(Segment(piece.expr), low, high)]
 
 
 def _piece_panels(

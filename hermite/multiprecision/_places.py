@@ -31,24 +31,46 @@ def _root(bracket: Bracket, precision: int) -> Raw:
     """A sign change of the tree, else one of its slope, where it touches zero.
 
     The bracket was found in float64, whose rounding may have put it beside the root by some ulps: it is widened until
-    the signs differ. A slope is the difference over 2h, h far below the precision: its zero is off by O(h^2).
+    the signs differ. At a root of order m the tree is as small as 2^(-m precision), so the bits behind its sign are
+    raised until signs on both sides of the root are those at twice the bits. A slope is the difference over 2h, h far
+    below the precision: its zero is off by O(h^2).
     """
-    wp = 3 * precision + 80
+    low, high = from_fraction(bracket.lower, 200), from_fraction(bracket.upper, 200)
+    found: Raw | None = None
+    for make in (_value, _slope):
+        for order in (1, 3, 6, 12):
+            function = make(bracket.tree, precision, order * precision + 60)
+            ends = _widened(function, low, high)
+            if ends is None:
+                break
+            found = _closed_in(function, ends, precision + 20)
+            if _is_certain(found, precision, function, make(bracket.tree, precision, 2 * order * precision + 120)):
+                return found
+        if found is not None:
+            return found
+    return from_fraction((bracket.lower + bracket.upper) / 2, precision)  # a false zero: a needless end, no harm
+
+
+def _value(tree: Node, precision: int, bits: int) -> _Function:
+    return lambda x: evaluate(tree, [x], bits)[0]
+
+
+def _slope(tree: Node, precision: int, bits: int) -> _Function:
     h = libmp.mpf_shift(libmp.fone, -precision - 20)
 
-    def value(x: Raw) -> Raw:
-        return evaluate(bracket.tree, [x], precision + 40)[0]
-
     def slope(x: Raw) -> Raw:
-        above, below = evaluate(bracket.tree, [libmp.mpf_add(x, h), libmp.mpf_sub(x, h)], wp)
+        above, below = evaluate(tree, [libmp.mpf_add(x, h), libmp.mpf_sub(x, h)], bits + 2 * precision)
         return libmp.mpf_sub(above, below)  # type: ignore[no-any-return]
 
-    low, high = from_fraction(bracket.lower, 200), from_fraction(bracket.upper, 200)
-    for function in (value, slope):
-        found = _widened(function, low, high)
-        if found is not None:
-            return _closed_in(function, found, precision + 20)
-    return from_fraction((bracket.lower + bracket.upper) / 2, precision)  # a false zero: a needless end, no harm
+    return slope
+
+
+def _is_certain(root: Raw, precision: int, function: _Function, finer: _Function) -> bool:
+    """Whether the signs at a distance of 2^-precision differ, and are the same with more bits."""
+    step = libmp.mpf_shift(libmp.fone, max(magnitude(root), 0) - precision)
+    sides = [libmp.mpf_sub(root, step), libmp.mpf_add(root, step)]
+    signs, again = ([libmp.mpf_sign(f(x)) for x in sides] for f in (function, finer))
+    return bool(signs == again and signs[0] * signs[1] < 0)
 
 
 def _widened(function: _Function, low: Raw, high: Raw) -> _Ends | None:

@@ -189,6 +189,8 @@ def _halves(panel: Panel) -> tuple[Panel, Panel]:
 
 
 def _unsettled(rest: list[Settled], scheme: Scheme, name: str, advice: str) -> PrecisionError:
+    if not rest:
+        return PrecisionError(f"{name}: it varies in more places than {MAX_PANELS} panels resolve; {advice}")
     worst = max(rest, key=lambda s: s.miss)
     x = to_float(worst.panel.segment.point(worst.panel.low, 60)[0])
     reached = max(0.0, (_scale(rest, scheme) - worst.miss) / LOG_10)

@@ -77,10 +77,3 @@ def log_size(value: Raw) -> float:
         return -math.inf if value == ZERO else math.nan if value == NAN else math.inf
     shift = max(value[3] - 60, 0)
     return math.log(int(value[1]) >> shift) + (value[2] + shift) * math.log(2)
-
-
-def ratio(a: Raw, b: Raw) -> float:
-    """|a / b| in float64; 0 for 0/0."""
-    if a == ZERO:
-        return 0.0
-    return math.exp(min(log_size(a) - log_size(b), 700.0)) if b != ZERO else math.inf
