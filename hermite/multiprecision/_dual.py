@@ -65,10 +65,10 @@ def _estimate(sigma: Activation, rho: Fraction, need: float, digits: int) -> Est
     degree = min(_SHORT, enough)
     while True:
         found = run(sigma, degree, need)
-        tail = _log_tail(found) - log_size(found.second)
+        tail = _log_tail(found, degree)
         if degree == enough or tail - (degree + 1) * decay <= -need * LOG_10:
             return _summed(found, rho, degree)
-        degree = min(_next_degree(sigma, degree, tail, decay, need), enough)
+        degree = min(_next_degree(sigma, found, degree, decay, need), enough)
         seconds = _seconds(found, degree)
         if seconds > _QUICK:
             plan = double_integral(sigma, rho, need)
@@ -78,16 +78,22 @@ def _estimate(sigma: Activation, rho: Fraction, need: float, digits: int) -> Est
                 raise too_slow(sigma, rho, digits, singular=plan is None)
 
 
-def _next_degree(sigma: Activation, degree: int, tail: float, decay: float, need: float) -> int:
-    """Where the series of an analytic sigma will end: its tail falls like exp(-a sqrt(K)), and rho^K helps.
+def _next_degree(sigma: Activation, found: Run, degree: int, decay: float, need: float) -> int:
+    """Where the series of an analytic sigma will end: its tail falls like exp(-a K^p), and rho^K helps.
 
-    Kinks make the tail algebraic: then only rho^K does.
+    p is 1/2 for poles off the line, 1 for erf, more for entire functions; two tails tell it. Kinks make the tail
+    algebraic: then only rho^K counts.
     """
     if sigma.is_opaque or len(sigma.pieces) > 1:
         return 10**9
-    a, goal = max(-tail, 0.1) / math.sqrt(degree), need * LOG_10
-    root = (-a + math.sqrt(a * a + 4 * decay * goal)) / (2 * decay) if decay > 1e-12 * goal else goal / a
-    return max(math.ceil(1.1 * root * root) + 8, 3 * degree // 2)
+    first, last = (max(-_log_tail(found, k), 0.1) for k in (degree // 2, degree))
+    p = min(max(math.log2(last / first), 0.3), 1.5)
+    low, high = degree, 10**9
+    while high - low > 1:
+        middle = (low + high) // 2
+        falls = last * (middle / degree) ** p + middle * decay
+        low, high = (low, middle) if falls >= need * LOG_10 else (middle, high)
+    return max(math.ceil(1.08 * high) + 8, 5 * degree // 4)
 
 
 def _seconds(found: Run, degree: int) -> float:
@@ -99,12 +105,12 @@ def _log(rho: Fraction) -> float:
     return math.log(rho.numerator) - math.log(rho.denominator)
 
 
-def _log_tail(found: Run) -> float:
-    """log of E sigma^2 - sum of c_k^2, not below what the digits tell."""
+def _log_tail(found: Run, degree: int) -> float:
+    """log of (E sigma^2 - sum of c_k^2 up to the degree)/E sigma^2, not below what the digits tell."""
     p = bits_of(found.digits) + 30
-    squares = [libmp.mpf_mul(c, c, p, "n") for c in found.coefficients]
+    squares = [libmp.mpf_mul(c, c, p, "n") for c in found.coefficients[: degree + 1]]
     rest = libmp.mpf_sub(found.second, libmp.mpf_sum(squares, p, "n"), p, "n")
-    return max(log_size(rest), log_size(found.second) - found.digits * LOG_10)
+    return max(log_size(rest) - log_size(found.second), -found.digits * LOG_10)
 
 
 def _summed(found: Run, rho: Fraction, degree: int) -> Estimate:
@@ -122,7 +128,7 @@ def _summed(found: Run, rho: Fraction, degree: int) -> Estimate:
             errors.append(max(size + math.log(2), e) + e + log_size(power))
         power = libmp.mpf_mul(power, r, p, "n")
     if rho:
-        errors.append(_log_tail(found) + log_size(power))
+        errors.append(_log_tail(found, degree) + log_size(found.second) + log_size(power))
     top = max(errors)
     error = top + math.log(sum(math.exp(e - top) for e in errors)) if top > -math.inf else top
     return Estimate(libmp.mpf_sum(terms, p, "n"), error)
