@@ -57,7 +57,7 @@ EVERYTHING = os.environ.get("ISOGRAM_HYPOTHESIS_PROFILE") == "thorough"
 def test_reference_everywhere(name: str) -> None:
     stored, turn = list(DATA[name]["dual"]), list(DATA).index(name)
     for rho in stored if EVERYTHING else stored[turn % 15 : turn % 15 + 1]:
-        if name == "sqrt_abs" and abs(float(rho)) in (0.99, 0.999, 0.999999):  # a singular point: the series is long
+        if name == "sqrt_abs" and abs(float(rho)) in (0.999, 0.999999):  # a singular point: the series is long
             with pytest.raises(PrecisionError, match="singular point"):
                 hm.dual(SPECS[name], rho, digits=26)
         else:
