@@ -276,11 +276,12 @@ def test_control_c_in_a_terminal(tmp_path: Path) -> None:
     script.write_text(
         textwrap.dedent(
             f"""
-            from hermite import symbolic
+            from hermite import activation, symbolic
             symbolic.variance("step")
+            long = activation({endless(9)!r})  # read beforehand: the signal is to meet a question under way
             print("ready", flush=True)
             try:
-                symbolic.isometry_strength({endless(9)!r})
+                symbolic.isometry_strength(long)
             except KeyboardInterrupt:
                 print("interrupted", symbolic.variance("sign"))
             """
@@ -296,7 +297,7 @@ def test_control_c_in_a_terminal(tmp_path: Path) -> None:
     ) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "ready\n"
-        time.sleep(0.5)
+        time.sleep(1.5)
         os.killpg(child.pid, signal.SIGINT)
         out, complaints = child.communicate(timeout=30)
     assert out == "interrupted 1\n"

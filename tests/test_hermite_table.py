@@ -453,7 +453,7 @@ def test_beta_is_there_where_the_second_moment_leaves_float64() -> None:
 
 
 def test_a_tiny_activation_has_a_strength_too() -> None:
-    (row,) = beta_table("max(x - 45, 0)").rows
+    (row,) = beta_table("max(x - 45, 0)", closed_forms=False).rows
     assert row[2:5] == (None, None, None)
     assert isinstance(row[6], float)
     assert 1.99 < row[6] <= 2
