@@ -32,7 +32,7 @@ def strength_error(b: Any, second: Any, variance: Any) -> Any:
 def check_moments(
     sigma: Any, c0: Any, c1: Any, second: Any, variance: Any = None, *, rate: float = 0, centred: bool = False
 ) -> None:
-    """Second moment, variance and b against exact values; centred: the verb leaves out a constant, the record cannot."""
+    """Second moment, variance and b against exact values; centred: the verb leaves out a constant."""
     m, unit = hermite.moments(sigma, 1), UNIT * (1 + rate**2)
     variance = second - c0**2 if variance is None else variance
     residual = variance - c1**2
