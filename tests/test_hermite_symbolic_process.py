@@ -276,7 +276,9 @@ def test_control_c_in_a_terminal(tmp_path: Path) -> None:
     script.write_text(
         textwrap.dedent(
             f"""
+            import signal
             from hermite import activation, symbolic
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs inherit that it is ignored
             symbolic.variance("step")
             long = activation({endless(9)!r})  # read beforehand: the signal is to meet a question under way
             print("ready", flush=True)
