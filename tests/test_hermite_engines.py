@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import hermite
 from hermite import certified, multiprecision, symbolic
-from hermite.errors import NoClosedFormError
+from hermite.errors import NoClosedFormError, PrecisionError
 
 CATALOGUE = hermite.catalogue()
 DIGITS = 30
@@ -169,3 +169,17 @@ def test_the_engines_see_a_planted_error() -> None:
         assert near(DATA["tanh"]["beta"], beta, mp.mpf("1e-29"))
         assert not near(mp.mpf(DATA["tanh"]["beta"]) + mp.mpf("1e-27"), beta, mp.mpf("1e-29"))
         assert not near(np.nextafter(float(beta), 2), beta, mp.mpf("1e-17"))
+
+
+@pytest.mark.parametrize("rho", [Fraction(1, 10**30), Fraction(-1, 10**40), Fraction(1, 10**400)])
+def test_duals_at_correlations_far_below_the_floats(rho: Fraction) -> None:
+    """relu and exp by their first terms; the next is rho^2 away."""
+    with mp.workdps(60):
+        r = mp.mpf(rho.numerator) / rho.denominator
+        for sigma, value in (("relu", 1 / (2 * mp.pi) + r / 4), ("exp", mp.e * (1 + r)), ("tanh", 0)):
+            assert near(value, certified.dual(sigma, rho), mp.mpf("1e-29") if sigma == "tanh" else mp.mpf("1e-50"))
+
+
+def test_what_varies_too_fast_is_refused_by_name() -> None:
+    with pytest.raises(PrecisionError, match=r"sin\(exp\(x\)\).*panels"):
+        multiprecision.isometry_strength("sin(exp(x))")
