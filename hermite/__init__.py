@@ -1,7 +1,7 @@
 """One scalar function under N(0, 1): Hermite coefficients, moments and isometry strength of an activation.
 
-The verbs (`coefficients`, `second_moment`, `variance`, `linearity`, `isometry_strength`) accept whatever `activation`
-accepts: a name, an expression text, a callable, an `Activation`. This module computes in float64.
+The verbs (`coefficients`, `second_moment`, `variance`, `linearity`, `isometry_strength`, `dual`) accept whatever
+`activation` accepts: a name, an expression text, a callable, an `Activation`. This module computes in float64.
 """
 
 from importlib import import_module
@@ -11,6 +11,8 @@ from . import errors as errors
 from ._activation import Activation as Activation
 from ._activation import activation as activation
 from ._activation import catalogue as catalogue
+from ._dual import Dual as Dual
+from ._dual import dual as dual
 from ._moments import Moments as Moments
 from ._numeric import coefficients as coefficients
 from ._numeric import expectation as expectation
@@ -33,6 +35,8 @@ __all__ = [
     "variance",
     "linearity",
     "isometry_strength",
+    "dual",
+    "Dual",
     "moments",
     "Moments",
     "polynomials",

@@ -1,12 +1,15 @@
-"""The dual as a double integral in rotated coordinates: for any sigma with known kinks, at any correlation.
+"""Expectations over two correlated Gaussians as double integrals in rotated coordinates: any function with known kinks.
 
-Slow (milliseconds a point) and accurate to 1e-15, it is the source of `_dual` near |rho| = 1, where the Hermite series
-of a kinked sigma has not converged.
+Slow (milliseconds a point) and accurate to 1e-15, they are the source of `_dual` near |rho| = 1, where the Hermite
+series of a kinked sigma has not converged.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,26 +19,9 @@ from ._interpreter import evaluate_scaled
 from ._numeric import Scaled, gauss_legendre
 from ._panels import panels
 from ._recurrence import Array
-from .errors import PrecisionError
 
-
-def at_minus_one(sigma: Activation, low: Scaled) -> float:
-    """f(-1) = E (sigma(X) - c_0)(sigma(-X) - c_0)/variance, on the panels of both."""
-    ends = {abs(float(e)) for g in panels(sigma).groups for e in np.append(g.lower, g.upper[-1:]) + g.anchor}
-    edges = np.array(sorted({0.0, *ends}))
-    x, w = _composite(edges[:-1], edges[1:])
-    a, b = (centred(sigma, low, t) for t in (x, -x))
-    density = np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
-    return float(2 * np.sum(w * a * b * density) / low.variance)
-
-
-def _composite(low: Array, high: Array) -> tuple[Array, Array]:
-    """24 Gauss points on each interval of the last axis, flattened into it."""
-    nodes, weights = gauss_legendre(24)
-    half = 0.5 * (high - low)[..., None]
-    x = 0.5 * (low + high)[..., None] + half * nodes
-    shape = (*low.shape[:-1], -1)
-    return x.reshape(shape), (half * weights).reshape(shape)
+Function: TypeAlias = Callable[[Array], Array]
+_BLOCK = 32
 
 
 def centred(sigma: Activation, low: Scaled, x: Array) -> Array:
@@ -50,6 +36,7 @@ def _kinks(sigma: Activation) -> Array:
     return _distinct([*sigma.breakpoints, *panels(sigma).kinks], sigma)
 
 
+@lru_cache(maxsize=64)
 def cuts(sigma: Activation) -> Array:
     """Kinks, and edges of narrow panels where sigma is steep: 24 points then resolve it between them."""
     marks = list(_kinks(sigma))
@@ -65,27 +52,53 @@ def _distinct(marks: list[float], sigma: Activation) -> Array:
     return np.array([m for i, m in enumerate(inside) if i == 0 or m - inside[i - 1] > 1e-13])
 
 
-def rotated(sigma: Activation, low: Scaled, s: float) -> tuple[float, float]:
-    """f(rho) and f(-rho) for rho = 1 - s^2 in (0, 1).
+def _composite(low: Array, high: Array) -> tuple[Array, Array]:
+    """24 Gauss points on each interval of the last axis, flattened into it."""
+    nodes, weights = gauss_legendre(24)
+    half = 0.5 * (high - low)[..., None]
+    x = 0.5 * (low + high)[..., None] + half * nodes
+    shape = (*low.shape[:-1], -1)
+    return x.reshape(shape), (half * weights).reshape(shape)
 
-    With X = U cos + V sin and Y = U cos - V sin (angle arccos(rho)/2) the pair (X, Y) has correlation rho, (X, -Y) has
-    -rho; a kink a of sigma lies at u = (a -+ v sin)/cos, and two kinks meet at v = (a - b)/(2 sin). A joint density
-    on a fixed grid would miss the ridge at rho near 1. Both integrands are even: in v for (X, Y), in u for (X, -Y).
+
+def at_minus_one(sigma: Activation, low: Scaled) -> float:
+    """f(-1) = E (sigma(X) - c_0)(sigma(-X) - c_0)/variance, on the panels of both."""
+    ends = {abs(float(e)) for g in panels(sigma).groups for e in np.append(g.lower, g.upper[-1:]) + g.anchor}
+    edges = np.array(sorted({0.0, *ends}))
+    x, w = _composite(edges[:-1], edges[1:])
+    a, b = (centred(sigma, low, t) for t in (x, -x))
+    density = np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    return float(2 * np.sum(w * a * b * density) / low.variance)
+
+
+def conditional(sigma: Activation, g: Function, mean: float, deviation: float) -> float:
+    """E g(mean + deviation Z), Z ~ N(0, 1), for a g that is smooth between the cuts of sigma.
+
+    At deviation 0 the two one-sided values of g are averaged.
     """
-    if abs(low.log_scale) > 300:
-        raise PrecisionError(f"the dual of {sigma.name} near |rho| = 1 needs values beyond float64")
-    angle = (s * math.sqrt(0.5), math.sqrt(1 - 0.5 * s * s))  # sine and cosine of half of arccos(1 - s^2)
-    plus, minus = (_integral(sigma, low, angle, mirrored=m) for m in (False, True))
-    return plus / low.variance, minus / low.variance
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        marks = (cuts(sigma) - mean) / deviation
+    edges = np.unique(np.concatenate([np.arange(-9.0, 9.5), marks[np.abs(marks) < 9]]))
+    z, weight = _composite(edges[:-1], edges[1:])
+    nudge = 4 * np.spacing(abs(mean)) * np.sign(z) if deviation == 0 else 0.0
+    values = g(mean + deviation * z + nudge)
+    return float(np.sum(weight * values * np.exp(-0.5 * z * z))) / math.sqrt(2 * math.pi)
 
 
-def _integral(sigma: Activation, low: Scaled, angle: tuple[float, float], *, mirrored: bool) -> float:
-    sine, cosine = angle
+def pair(sigma: Activation, g: Function, s: float, *, mirrored: bool) -> float:
+    """E g(X) g(Y), or E g(X) g(-Y) if mirrored, where X and Y have correlation 1 - s^2, 0 <= s < 1.
+
+    g is smooth between the cuts of sigma. With X = U cos + V sin and Y = U cos - V sin (angle arccos(rho)/2) a kink a
+    lies at u = (a -+ v sin)/cos, and two kinks meet at v = (a - b)/(2 sin). A joint density on a fixed grid would
+    miss the ridge at rho near 1. Both integrands are even: in v for (X, Y), in u for (X, -Y).
+    """
+    sine, cosine = s * math.sqrt(0.5), math.sqrt(1 - 0.5 * s * s)  # of half of arccos(1 - s^2)
     reach = BULK + 2 * abs(panels(sigma).peak)
     kinks = _kinks(sigma)
-    meet = np.subtract.outer(kinks, -kinks if mirrored else kinks).ravel() / (2 * sine)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        meet = np.subtract.outer(kinks, -kinks if mirrored else kinks).ravel() / (2 * sine)
     lowest = -BULK if mirrored else 0.0
-    v_edges = np.unique(np.concatenate([np.arange(lowest, BULK + 0.5), meet[(meet > lowest) & (meet < BULK)]]))
+    v_edges = np.unique(np.concatenate([np.arange(lowest, BULK + 1.0, 1.5), meet[(meet > lowest) & (meet < BULK)]]))
     v, v_weight = _composite(v_edges[:-1], v_edges[1:])
     keep = v_weight * np.exp(-v * v / 2) > 1e-19
     v, v_weight = v[keep], v_weight[keep]
@@ -93,18 +106,16 @@ def _integral(sigma: Activation, low: Scaled, angle: tuple[float, float], *, mir
     u_low, u_high = 0.0 if mirrored else -reach / cosine, reach / cosine
     grid = np.linspace(u_low, u_high, max(2, math.ceil(u_high - u_low)))
     total = 0.0
-    for block in range(0, len(v), 64):
-        part = slice(block, block + 64)
-        total += float(np.sum(v_weight[part] * _inner(sigma, low, angle, grid, v[part], mirrored=mirrored)))
+    for block in range(0, len(v), _BLOCK):
+        part = slice(block, block + _BLOCK)
+        inner = _inner(cuts(sigma), g, (sine, cosine), grid, v[part], mirrored=mirrored)
+        total += float(np.sum(v_weight[part] * inner))
     return 2 * total / (2 * math.pi)
 
 
-def _inner(
-    sigma: Activation, low: Scaled, angle: tuple[float, float], grid: Array, v: Array, *, mirrored: bool
-) -> Array:
+def _inner(first: Array, g: Function, angle: tuple[float, float], grid: Array, v: Array, *, mirrored: bool) -> Array:
     """The integral over u for each v, on panels cut at every kink."""
     sine, cosine = angle
-    first = cuts(sigma)
     second = -first if mirrored else first
     shift = (v * sine)[:, None]
     marks = np.concatenate([(first - shift) / cosine, (second + shift) / cosine], axis=1)
@@ -112,6 +123,5 @@ def _inner(
     edges.sort(axis=1)
     u, weight = _composite(edges[:, :-1], edges[:, 1:])
     x, y = u * cosine + shift, u * cosine - shift
-    a = centred(sigma, low, x)
-    b = centred(sigma, low, -y if mirrored else y)
+    a, b = g(x), g(-y if mirrored else y)
     return np.asarray(np.sum(weight * a * b * np.exp(-0.5 * (u * u + (v * v)[:, None])), axis=1))

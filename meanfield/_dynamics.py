@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hermite._dual import reduced_dual
+from hermite._reduced import reduced_dual
 
 from ._functionals import estimate_isometry_gap
 from ._gap import EPS, SINGULAR, UNRESOLVED, Gap, gap_of, max_abs_offdiagonal, rms_offdiagonal

@@ -21,15 +21,19 @@ from ._gap import (
     GapStatus,
     diagonal_gap,
     gap_of,
+    gap_of_clusters,
+    gram_complement,
     has_parallel_pair,
+    is_poor,
     lower_bound,
 )
 from ._gap import max_abs_offdiagonal as max_abs_offdiagonal
 from ._gap import rms_offdiagonal as rms_offdiagonal
-from ._gram import check_correlation, check_gram, unit_diagonal
+from ._gram import check_correlation, check_semidefinite, check_symmetric, unit_diagonal
 
 __all__ = [
     "GapEstimate",
+    "checked_gap",
     "estimate_isometry_gap",
     "gap_of",
     "isometry",
@@ -107,8 +111,8 @@ def isometry_gap(G: ArrayLike) -> float | Floats:
     >>> isometry_gap([[1.0, 1e-9], [1e-9, 1.0]])
     5e-19
     """
-    checked = check_gram(G)
-    return _unbatched([gap.value for gap in _gaps(G, checked)], checked)
+    checked, gaps = _checked_gaps(G)
+    return _unbatched([gap.value for gap in gaps], checked)
 
 
 def log_isometry_gap(G: ArrayLike) -> float | Floats:
@@ -123,8 +127,8 @@ def log_isometry_gap(G: ArrayLike) -> float | Floats:
     >>> round(log_isometry_gap([[1.0, 1e-200], [1e-200, 1.0]]), 10)
     -921.7271843782
     """
-    checked = check_gram(G)
-    return _unbatched([gap.log_value for gap in _gaps(G, checked)], checked)
+    checked, gaps = _checked_gaps(G)
+    return _unbatched([gap.log_value for gap in gaps], checked)
 
 
 def estimate_isometry_gap(G: ArrayLike, *, exact: bool = False) -> GapEstimate:
@@ -137,7 +141,8 @@ def estimate_isometry_gap(G: ArrayLike, *, exact: bool = False) -> GapEstimate:
     Raises ValueError for a zero matrix (0/0) and for what is no Gram matrix.
     Source: arXiv 2305.18399, lemma A.1. The error bar, max(4, 2 sqrt(n)) eps |C^-1|_F / n for strong
     correlation and a few ulps of the value for weak, is measured, not proven: it covered the error in 10^4
-    matrices of n <= 64 with conditions to 1e15, and in structured ones to n = 2048. It counts rounding after
+    matrices of n <= 64 with conditions to 1e15, and in structured ones to n = 2048. Where inputs nearly coincide or
+    are nearly opposite, C^-1 is that of the Gram matrix of their differences instead. It counts rounding after
     G, not that in G: a float Gram matrix of dependent inputs is rarely singular to the last bit, and comes
     out "unresolved".
 
@@ -146,9 +151,8 @@ def estimate_isometry_gap(G: ArrayLike, *, exact: bool = False) -> GapEstimate:
     >>> estimate_isometry_gap([[1.0, 2.0], [2.0, 4.0]])
     GapEstimate(value=inf, error=0.0, status='singular', lower=inf)
     """
-    checked = check_gram(G)
+    checked, gaps = _checked_gaps(G, exact=exact)
     shape = checked.shape[:-2]
-    gaps = _gaps(G, checked, exact=exact)
     lower = [
         lower_bound(matrix) if gap.status == "unresolved" else max(gap.value - gap.error, 0.0)
         for gap, matrix in zip(gaps, _matrices(checked), strict=True)
@@ -213,7 +217,39 @@ def potential_of(C: Floats) -> float | Floats:
         return _plain(largest / (1.0 - largest))
 
 
-def _gaps(G: ArrayLike, checked: Floats, *, exact: bool = False) -> list[Gap]:
+def checked_gap(G: ArrayLike, *, name: str = "G") -> tuple[Floats, Gap]:
+    """`check_correlation(G)` and its gap, by one factorisation that serves for both.
+
+    G: (n, n), a correlation matrix -> itself as `check_correlation` gives it, and the gap that `estimate_isometry_gap`
+    would estimate for that, with its logarithm. Beside G one array of its size is held.
+
+    Raises ValueError for a batch, and as `check_correlation` does.
+    """
+    C = check_correlation(G, name=name, semidefinite=False)
+    if C.ndim != 2:
+        raise ValueError(f"{name} must be one matrix of shape (n, n), got shape {C.shape}; call once per matrix")
+    gap = _gap(C, C, exact=False)
+    if not _settles(gap):
+        check_semidefinite(check_symmetric(G, name=name), G, name=name)
+    return C, gap
+
+
+def _checked_gaps(G: ArrayLike, *, exact: bool = False) -> tuple[Floats, list[Gap]]:
+    """`check_gram(G)` and the gap of each matrix."""
+    checked = check_symmetric(G)
+    gaps = _gaps(G, checked, exact=exact)
+    for gap, matrix in zip(gaps, _matrices(checked), strict=True):
+        if not _settles(gap):
+            check_semidefinite(matrix, G)
+    return checked, gaps
+
+
+def _settles(gap: Gap) -> bool:
+    """Whether a gap proves its matrix positive definite: its factorisation has run through."""
+    return gap.status in ("resolved", "exact")
+
+
+def _gaps(G: ArrayLike, checked: Floats, *, exact: bool) -> list[Gap]:
     given = np.asarray(G)
     small = given.dtype.kind in "biu" and bool(np.max(np.abs(checked), initial=0.0) <= 2**53)
     # what exact arithmetic starts from: large ints and Fractions were rounded when they became floats
@@ -223,7 +259,7 @@ def _gaps(G: ArrayLike, checked: Floats, *, exact: bool = False) -> list[Gap]:
 
 def _gap(G: Floats, source: NDArray[np.generic], exact: bool) -> Gap:
     diagonal = np.diagonal(G)
-    if not diagonal.any():
+    if not diagonal.any() and not G.any():
         raise ValueError("G is a zero matrix, whose isometry is 0/0 and undefined; leave zero inputs out")
     rational = source.dtype.kind != "f"
     if rational and not diagonal.all():
@@ -235,6 +271,8 @@ def _gap(G: Floats, source: NDArray[np.generic], exact: bool) -> Gap:
     if rounded and not rational and has_parallel_pair(G, C):
         return SINGULAR
     gap = gap_of(C, rounded=rounded)
+    if rounded and not rational and is_poor(gap):
+        gap = _better_gap(gap, G, C)
     if (exact and gap.status != "singular") or (gap.status == "unresolved" and len(G) <= AUTOMATIC_EXACT):
         return _exact_gap(source, definite=gap.status == "resolved")
     unequal = diagonal_gap(diagonal)
@@ -242,6 +280,14 @@ def _gap(G: Floats, source: NDArray[np.generic], exact: bool) -> Gap:
         return gap
     log_value = float(np.logaddexp(math.log(unequal), gap.log_value))
     return Gap(unequal + gap.value, 8.0 * EPS * unequal + gap.error, log_value, "resolved")
+
+
+def _better_gap(gap: Gap, G: Floats, C: Floats) -> Gap:
+    """A poor gap of C, or that of the correlation which G means and C has rounded, if its bar is better."""
+    near = gram_complement(G, C)
+    if near.min() < 0.0:
+        return gap
+    return min(gap, gap_of_clusters(C, near, entry_error=4.0 * EPS), key=lambda each: each.error)
 
 
 def _exact_gap(source: NDArray[np.generic], *, definite: bool) -> Gap:

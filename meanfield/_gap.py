@@ -7,25 +7,32 @@ With C the correlation of G and a its diagonal, the gap is a sum of two nonnegat
 and each is summed from nonnegative terms, so nothing cancels and a gap of 1e-30 has as many digits as one of
 1. For the second, C = L L^T with rows of unit length: L_ii^2 = 1 - s_i, s_i the sum of squares left of the
 diagonal. Then -log det C = -sum log1p(-s_i) needs no difference of nearly equal numbers, as log L_ii^2 or an
-eigenvalue near 1 would, at the price of one Cholesky factorisation.
+eigenvalue near 1 would, at the price of one Cholesky factorisation. Where inputs nearly coincide C has lost the answer,
+or cannot show it to a factorisation: then the same is done in a basis of differences (`_clusters`).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ._clusters import difference_basis
 from ._gram import rounding, unit_diagonal
+from ._twofold import two_product
 
 __all__ = [
     "Gap",
     "GapStatus",
     "diagonal_gap",
     "gap_of",
+    "gap_of_clusters",
+    "gram_complement",
     "has_parallel_pair",
+    "is_poor",
     "lower_bound",
     "max_abs_offdiagonal",
     "rms_offdiagonal",
@@ -35,6 +42,8 @@ Floats = NDArray[np.float64]
 GapStatus = Literal["resolved", "exact", "singular", "unresolved", "underflow"]
 
 EPS = float(np.finfo(np.float64).eps)
+# a relative error beyond this is worth a second factorisation
+POOR = 1e-10
 
 
 class Gap(NamedTuple):
@@ -52,12 +61,13 @@ UNRESOLVED = Gap(math.inf, math.inf, math.inf, "unresolved")
 
 
 def gap_of(C: Floats, *, rounded: bool = False) -> Gap:
-    """The gap -(1/n) log det C of one correlation matrix, by one Cholesky, and no checks.
+    """The gap -(1/n) log det C of one correlation matrix, by one Cholesky, or two if C is nearly singular; no checks.
 
     rounded: C was normalised in float64, so its entries are off by an ulp and |C_ij| = 1 proves nothing.
     The error bar is c eps |C^-1 - I|_F min(1, |C - I|_F) / n plus a few ulps of the value. The constant
     c = max(4, 2 sqrt(n)) is measured: rounding in the factorisation adds up like a random walk, and matrices
-    of equal entries, whose rounding errors are alike, reached 0.9 sqrt(n) for n up to 2048.
+    of equal entries, whose rounding errors are alike, reached 0.9 sqrt(n) for n up to 2048. Where the bar is poor,
+    `gap_of_clusters` takes over, if its bar is better. Beside C no more than one array of its size is held.
     """
     n = len(C)
     largest = float(max_abs_offdiagonal(C))
@@ -66,52 +76,149 @@ def gap_of(C: Floats, *, rounded: bool = False) -> Gap:
     if largest >= 1.0:
         return UNRESOLVED if rounded else SINGULAR
     size = math.sqrt(n * (n - 1)) * float(rms_offdiagonal(C))
-    if size < EPS / 4:
-        # log det = -|E|_F^2 / 2 + O(|E|_F^3), E = C - I: the next term is below the last digit
-        value = size * size / (2.0 * n)
-        log_value = 2.0 * math.log(size) - math.log(2.0 * n)
-        return Gap(value, max(4.0 * EPS * value, math.ulp(0.0)), log_value, "resolved")
+    if _series_error(size) < 4.0 * EPS:
+        return _series_gap(size, n, rounded)
     if n == 2 and largest > 0.5:
         # a factorisation would lose the digits of 1 - rho^2; its factors are exact
         value = -0.5 * (math.log1p(-largest) + math.log1p(largest))
-        excess, constant = 1.0 / (1.0 - largest), 0.0
-    else:
-        value, excess = _cholesky_gap(C, size)
-        constant = max(4.0, 2.0 * math.sqrt(n))
-        if n * EPS * excess >= 1.0:
-            return UNRESOLVED
-    relative = (constant + 2.0 * rounded) * EPS * excess * min(1.0, size)
-    if relative >= 0.5:
+        relative = 2.0 * rounded * EPS / (1.0 - largest)
+        return UNRESOLVED if relative >= 0.5 else _resolved(value, -math.log1p(-relative), n)
+    gap = _factored_gap(C, size, rounded)
+    # entries that are off by an ulp have lost what the differences would show
+    if rounded or not is_poor(gap):
+        return gap
+    return min(gap, gap_of_clusters(C), key=lambda each: each.error)
+
+
+def is_poor(gap: Gap) -> bool:
+    """Whether another factorisation may be worth its time."""
+    return gap.status == "unresolved" or (gap.status == "resolved" and gap.error > POOR * gap.value)
+
+
+def _series_error(size: float) -> float:
+    """How far -log det C is from |E|_F^2 / 2, relatively, for E = C - I of trace 0 and norm size.
+
+    -log det(I + E) = |E|_F^2 / 2 - tr E^3 / 3 + tr E^4 / 4 - ..., and |tr E^k| <= |E|_F^k from k = 2 on, so the terms
+    left out are at most |E|_F^3 / 3 (1 + |E|_F + ...).
+    """
+    return 2.0 / 3.0 * size / (1.0 - size) if size < 1.0 else math.inf
+
+
+def _series_gap(size: float, n: int, rounded: bool) -> Gap:
+    value = size * size / (2.0 * n)
+    error = max((4.0 * EPS * (1 + rounded) + _series_error(size)) * value, math.ulp(0.0))
+    return Gap(value, error, 2.0 * math.log(size) - math.log(2.0 * n), "resolved")
+
+
+def _factored_gap(C: Floats, size: float, rounded: bool) -> Gap:
+    n = len(C)
+    value, inverse = _cholesky_gap(C, size)
+    excess = float(np.linalg.norm(inverse))
+    if n * EPS * excess >= 1.0:
         return UNRESOLVED
-    return Gap(value, -math.log1p(-relative) / n + 4.0 * EPS * value, math.log(value), "resolved")
+    relative = (_factor_error(n) + 2.0 * rounded * EPS) * excess * min(1.0, size)
+    return UNRESOLVED if relative >= 0.5 else _resolved(value, -math.log1p(-relative), n)
 
 
-def _cholesky_gap(C: Floats, size: float) -> tuple[float, float]:
-    """-(1/n) log det C and |C^-1 - I|_F, both inf where the factorisation fails. size: |C - I|_F."""
+def _factor_error(n: int) -> float:
+    """What a Cholesky factorisation does to a correlation matrix, in Frobenius norm: measured, see `gap_of`."""
+    return max(4.0, 2.0 * math.sqrt(n)) * EPS
+
+
+def _resolved(value: float, log_det_error: float, n: int) -> Gap:
+    return Gap(value, log_det_error / n + 4.0 * EPS * value, math.log(value), "resolved")
+
+
+def gap_of_clusters(C: Floats, near: Floats | None = None, *, entry_error: float = 0.0) -> Gap:
+    """The gap of one correlation matrix whose inputs may nearly coincide or be nearly opposite, and no checks.
+
+    C: (n, n), exactly symmetric, diagonal exactly 1. near: (n, n), 1 - |C_ij| for i != j, which may be 1e-30 where C_ij
+    rounds to +-1; by default 1 - |C|, which is exact where it is read. Where near < 1/2 the matrix that is meant has
+    it to relative accuracy entry_error, elsewhere it has C_ij, to absolute accuracy entry_error. "singular" where a
+    near off the diagonal is 0, "unresolved" where the bar exceeds 1/2 in log det. Neither argument is changed, and one
+    array of their size is held beside them.
+
+    Error bar: with A the scaled Gram matrix of differences (see `_clusters`), d log det A is tr A^-1 dA, at most the
+    sum over rows of |A^-1 - I| |dA| as dA has no diagonal, plus m^2 / (2 (1 - m)) with m = |A^-1|_F |dA|_F: the sum
+    of |log(1 + mu) - mu| over the eigenvalues mu of A^-1 dA. The factorisation counts as in `gap_of`.
+    """
+    n = len(C)
+    if n == 1:
+        return ZERO
+    if n == 2:
+        return _pair_gap(float(C[0, 1]), None if near is None else float(near[0, 1]), entry_error)
+    basis = difference_basis(C, near, entry_error)
+    if basis is None:
+        return SINGULAR
+    value, inverse = _cholesky_gap(basis.A, math.inf, overwrite=True)
+    value -= basis.log_lengths / n
+    rounding = _factor_error(n) * min(1.0, basis.size)
+    excess = float(np.linalg.norm(inverse))
+    # sign vectors give the size of the inverse within a factor of two
+    linear = (excess * rounding + float((inverse * basis.loss).sum())) * (2.0 if n > 64 else 1.0)
+    remainder = (1.0 + excess) * (rounding + float(np.linalg.norm(basis.loss)))
+    if not (linear < 0.5 and remainder < 0.5):
+        return UNRESOLVED
+    edges = -basis.edges * math.log1p(-entry_error)
+    error = linear + remainder**2 / (2.0 * (1.0 - remainder)) + edges
+    return _resolved(value, error, n) if value > 0.0 else Gap(0.0, error / n, -math.inf, "resolved")
+
+
+def _pair_gap(cosine: float, near: float | None, entry_error: float) -> Gap:
+    """Two inputs: the determinant is (1 - |c|)(1 + |c|), each factor as exact as what it is taken from."""
+    size = abs(cosine)
+    near = 1.0 - size if near is None else near
+    if near == 0.0:
+        return SINGULAR
+    if near < 0.5:
+        # d log det = d near / near - d near / (2 - near)
+        value, error = -0.5 * (math.log(near) + math.log(2.0 - near)), -math.log1p(-entry_error)
+        return UNRESOLVED if entry_error >= 0.5 else _resolved(value, error, 2)
+    value = -0.5 * math.log1p(-size * size)
+    # log det has the slope -2c/(1 - c^2), and c is off by entry_error
+    most = size + entry_error
+    error = 2.0 * entry_error * most / (1.0 - most * most) if most < 1.0 else math.inf
+    if error >= 0.5:
+        return UNRESOLVED
+    log_value = math.log(value) if value else 2.0 * math.log(size) - math.log(2.0) if size else -math.inf
+    return Gap(value, error / 2.0 + 4.0 * EPS * value, log_value, "resolved")
+
+
+def _cholesky_gap(C: Floats, size: float, *, overwrite: bool = False) -> tuple[float, Floats]:
+    """-(1/n) log det C and the norms of the rows of C^-1 - I, or a bound on them all; inf where C has no factor.
+
+    size: |C - I|_F, which gives the bound where it is below 1/2.
+    """
     from scipy.linalg.lapack import dpotrf
 
+    probes = _probes(C) if size >= 0.5 else np.empty(0)
     # the transpose of a C-ordered symmetric matrix is itself in the order LAPACK wants, without a copy
-    L, failed = dpotrf(C.T, lower=1, clean=1)
+    L, failed = dpotrf(C.T, lower=1, clean=1, overwrite_a=overwrite)
     if failed:
-        return math.inf, math.inf
-    excess = size / (1.0 - size) if size < 0.5 else _inverse_excess(L, C)
+        return math.inf, np.array([math.inf])
+    inverse = _inverse_excess(L, probes) if size >= 0.5 else np.array([size / (1.0 - size)])
     diagonal = np.diagonal(L).copy()
     np.fill_diagonal(L, 0.0)
     squares = np.square(L, out=L).sum(axis=1)
     # beyond 1/2 the difference 1 - s_i would lose what LAPACK has kept in the pivot
     far = squares > 0.5
     terms = np.where(far, -2.0 * np.log(diagonal), -np.log1p(-np.where(far, 0.0, squares)))
-    return float(terms.sum()) / len(C), excess
+    return float(terms.sum()) / len(C), inverse
 
 
-def _inverse_excess(L: Floats, C: Floats) -> float:
-    """|C^-1 - I|_F, exactly up to n = 64 and from 16 fixed sign vectors z beyond: E |A z|^2 = |A|_F^2."""
+def _probes(C: Floats) -> Floats:
+    """(C - I) Z, with Z the identity up to n = 64 and 16 fixed sign vectors z / 4 beyond: E |A z|^2 = |A|_F^2."""
+    n = len(C)
+    Z = np.eye(n) if n <= 64 else np.random.default_rng(0).choice([-0.25, 0.25], size=(n, 16))
+    return np.asarray(C @ Z - Z)
+
+
+def _inverse_excess(L: Floats, probes: Floats) -> Floats:
+    """Norms of the rows of C^-1 - I from C = L L^T and (C - I) Z: exact where Z is the identity, else estimates."""
     from scipy.linalg.lapack import dpotrs
 
-    n = len(C)
-    probes = np.eye(n) if n <= 64 else np.random.default_rng(0).choice([-0.25, 0.25], size=(n, 16))
-    solved, _ = dpotrs(L, C @ probes - probes, lower=1)
-    return float(np.linalg.norm(solved))
+    solved, _ = dpotrs(L, probes, lower=1)
+    return np.asarray(np.linalg.norm(solved, axis=1))
 
 
 def diagonal_gap(a: Floats) -> float:
@@ -142,30 +249,43 @@ def log1p_excess(t: Floats) -> Floats:
 
 
 def has_parallel_pair(G: Floats, C: Floats) -> bool:
-    """Whether G_ij^2 = G_ii G_jj exactly for some i < j: then G is singular, whatever rounding made of C.
+    """Whether G_ij^2 = G_ii G_jj exactly for some i < j: then G is singular, whatever rounding made of C."""
+    return any(np.any(_minor(G, i, near)[0] == 0.0) for i, near in _near_pairs(C, 4.0 * EPS))
 
-    Both products are split into a rounded value and its error, which together determine them.
+
+def gram_complement(G: Floats, C: Floats) -> Floats:
+    """1 - |C_ij| to 4 eps relative for the correlation that G means, C being what it rounds to; diagonal 0.
+
+    1 - |C| = (G_ii G_jj - G_ij^2) / (G_ii G_jj (1 + |C_ij|)); negative where rounding made a pair in G indefinite.
     """
-    i, j = np.nonzero(np.triu(np.abs(C) >= 1.0 - 4.0 * EPS, 1))
-    half = np.frexp(np.diagonal(G))[1] // 2
-    a = np.ldexp(np.diagonal(G), -2 * half)
+    near = 1.0 - np.abs(C)
+    for i, j in _near_pairs(C, 0.5):
+        minor, product = _minor(G, i, j)
+        near[i, j] = near[j, i] = minor / (product * (1.0 + np.abs(C[i, j])))
+    return near
+
+
+def _near_pairs(C: Floats, distance: float) -> Iterator[tuple[int, NDArray[np.intp]]]:
+    """Each row i with the j > i at |C_ij| >= 1 - distance, if there are any."""
+    for i in range(len(C) - 1):
+        row = C[i, i + 1 :]
+        near = i + 1 + np.flatnonzero((row >= 1.0 - distance) | (row <= distance - 1.0))
+        if len(near):
+            yield i, near
+
+
+def _minor(G: Floats, i: int, j: NDArray[np.intp]) -> tuple[Floats, Floats]:
+    """G_ii G_jj - G_ij^2, rounded once, and G_ii G_jj, for pairs that are nearly parallel, up to one power of 4.
+
+    Both products are split into a rounded value and its error; differences of close values are exact.
+    """
+    diagonal = np.diagonal(G)
+    half = np.frexp(diagonal)[1] // 2
+    a = np.ldexp(diagonal, -2 * half)
     g = np.ldexp(G[i, j], -(half[i] + half[j]))
-    square, square_error = _two_product(g, g)
-    product, product_error = _two_product(a[i], a[j])
-    return bool(np.any((square == product) & (square_error == product_error)))
-
-
-def _two_product(a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    """a b = p + e exactly (Dekker, with Veltkamp's splitting) for numbers far from the ends of the range."""
-    p = a * b
-    (a1, a2), (b1, b2) = _split(a), _split(b)
-    return p, ((a1 * b1 - p) + a1 * b2 + a2 * b1) + a2 * b2
-
-
-def _split(x: Floats) -> tuple[Floats, Floats]:
-    scaled = 134217729.0 * x  # 2^27 + 1 leaves 26 bits in the high part
-    high = scaled - (scaled - x)
-    return high, x - high
+    square, square_error = two_product(g, g)
+    product, product_error = two_product(a[i], a[j])
+    return (product - square) + (product_error - square_error), product
 
 
 def lower_bound(G: Floats) -> float:

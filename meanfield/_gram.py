@@ -7,22 +7,31 @@ a Gram matrix, and what it may not, is decided here once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._angles import complements
+
 __all__ = [
     "check_correlation",
     "check_gram",
+    "check_semidefinite",
+    "check_symmetric",
     "correlation",
     "gram",
+    "input_complement",
     "input_gram",
     "rounding",
     "unit_diagonal",
 ]
 
 Floats = NDArray[np.float64]
+
+# rows handled at once
+BLOCK = 64
 
 
 def gram(X: ArrayLike) -> Floats:
@@ -77,7 +86,7 @@ def correlation(G: ArrayLike) -> Floats:
             "undefined; leave it out"
         )
     C = _normalised(checked)
-    largest = np.max(np.abs(C), initial=0.0)
+    largest = np.max(_largest(C), initial=0.0)
     if not largest <= 1 + rounding(G, C.shape[-1]):
         raise ValueError(
             f"G has |G_ij| / sqrt(G_ii G_jj) = {largest:.17g}, above 1 by more than rounding: beside its "
@@ -115,18 +124,45 @@ def input_gram(X: ArrayLike, normalization: Literal["layer", "rms"] = "layer") -
     return unit_diagonal(gram(rows))
 
 
+def input_complement(X: ArrayLike, normalization: Literal["layer", "rms"] = "layer") -> Floats:
+    """1 - |C_ij| for C = input_gram(X): how far two inputs are from coinciding or being opposite.
+
+    C rounds to +-1 once the distance of two inputs falls below 1e-8, and 1 - |C| has lost digits long before; this is
+    formed from differences of the rows. X and normalization as in `input_gram` -> the same shape, diagonal 0; exactly
+    0 for parallel inputs ("layer": once centred) and no others.
+
+    Raises ValueError as `input_gram` does.
+    Source: 1 - |cos| = sin^2 / (1 + |cos|). Each entry is accurate to 1e-14 relative for the rows as given, whose own
+    rounding is what limits distances below 1e-16; what falls below 2.2e-308 is set to that. A pair with |C_ij| > 7/8
+    costs about 40 operations on its rows.
+
+    >>> input_complement([[1.0, 0.0, -1.0], [1.0, 1e-12, -1.0]])[0, 1]
+    1.6666666666666663e-25
+    """
+    C = input_gram(X, normalization)
+    rows, near = _stacked(_check_inputs(X)), np.empty(C.shape)
+    for target, inputs, cosines in zip(_stacked(near), rows, _stacked(C), strict=True):
+        target[...] = complements(inputs, cosines, centred=normalization == "layer")
+    return near
+
+
 def check_gram(G: ArrayLike, *, name: str = "G") -> Floats:
     """A Gram matrix as an exactly symmetric float64 array, or a ValueError that says why it is none.
 
     G: (..., n, n), any real dtype, list or view; never modified (the answer may share its memory). Rounding
     is forgiven up to t = max(n, 16) eps, eps of the dtype of G: asymmetry up to t max|G| is averaged away,
-    and the smallest eigenvalue may be as low as -t max|G|.
+    and the smallest eigenvalue may be as low as -t max|G|. One more array of the size of a matrix is held meanwhile.
     """
+    checked = check_symmetric(G, name=name)
+    check_semidefinite(checked, G, name=name)
+    return checked
+
+
+def check_symmetric(G: ArrayLike, *, name: str = "G") -> Floats:
+    """`check_gram` but for the eigenvalues, which are left to `check_semidefinite` or to a factorisation to come."""
     checked = _check_shape(G, name)
-    tolerance = rounding(G, checked.shape[-1])
-    largest = np.max(np.abs(checked), axis=(-2, -1), initial=0.0)
-    asymmetry = np.max(np.abs(0.5 * checked - 0.5 * np.swapaxes(checked, -1, -2)), axis=(-2, -1), initial=0.0)
-    if np.any(asymmetry > 0.5 * tolerance * largest):
+    asymmetry = _asymmetry(checked)
+    if np.any(asymmetry > 0.5 * rounding(G, checked.shape[-1]) * _largest(checked)):
         raise ValueError(
             f"{name} must be symmetric, but half of {name} - {name}^T reaches {asymmetry.max():.3g}; for its "
             f"symmetric part pass ({name} + {name}.T) / 2"
@@ -138,17 +174,23 @@ def check_gram(G: ArrayLike, *, name: str = "G") -> Floats:
             f"{name} has the diagonal entry {diagonal.min():.17g}, but squared lengths are not negative: it "
             "is no Gram matrix"
         )
-    for matrix, scale in zip(_stacked(checked), np.ravel(largest), strict=True):
-        _check_eigenvalues(matrix, scale, tolerance, name)
     return checked
 
 
-def check_correlation(G: ArrayLike, *, name: str = "G") -> Floats:
+def check_semidefinite(checked: Floats, G: ArrayLike, *, name: str = "G") -> None:
+    """The other half of `check_gram`, for what `check_symmetric` made of G; a Cholesky factorisation each."""
+    tolerance = rounding(G, checked.shape[-1])
+    for matrix in _stacked(checked):
+        _check_eigenvalues(matrix, tolerance, name)
+
+
+def check_correlation(G: ArrayLike, *, name: str = "G", semidefinite: bool = True) -> Floats:
     """A correlation matrix with diagonal exactly 1 and entries in [-1, 1], or a ValueError that says why not.
 
-    As `check_gram`; the diagonal may miss 1 by max(n, 16) eps, and is then set to 1.
+    As `check_gram`; the diagonal may miss 1 by max(n, 16) eps, and is then set to 1. semidefinite=False leaves out
+    the eigenvalues, for callers that factorise the matrix themselves.
     """
-    checked = check_gram(G, name=name)
+    checked = check_gram(G, name=name) if semidefinite else check_symmetric(G, name=name)
     tolerance = rounding(G, checked.shape[-1])
     diagonal = np.diagonal(checked, axis1=-2, axis2=-1)
     off = np.abs(diagonal - 1)
@@ -157,7 +199,7 @@ def check_correlation(G: ArrayLike, *, name: str = "G") -> Floats:
         raise ValueError(
             f"{name} must have a unit diagonal, got the diagonal entry {worst:.17g}; pass correlation({name})"
         )
-    exact = not off.any() and np.max(np.abs(checked), initial=0.0) <= 1
+    exact = not off.any() and np.max(_largest(checked), initial=0.0) <= 1
     return checked if exact else _with_unit_diagonal(checked.copy())
 
 
@@ -176,22 +218,19 @@ def rounding(G: ArrayLike, n: int) -> float:
     return max(n, 16) * float(np.finfo(dtype if narrow else np.float64).eps)
 
 
-def _check_eigenvalues(G: Floats, largest: float, tolerance: float, name: str) -> None:
+def _check_eigenvalues(G: Floats, tolerance: float, name: str) -> None:
     """Cholesky of the correlation, then of it plus the tolerance; eigenvalues, at 20 times the cost, last.
 
     A Cholesky that runs through may accept (C + t I >= 0 gives G + t diag(G) >= 0), but a failure refuses
     nothing yet: beside a large entry, a small input may have lost all its digits.
     """
     positive = np.diagonal(G) > 0
-    if not np.any(G[~positive]):
-        C = _normalised(G[np.ix_(positive, positive)])
-        for diagonal_entry in (1.0, 1.0 + tolerance):
-            np.fill_diagonal(C, diagonal_entry)
-            try:
-                np.linalg.cholesky(C)
-            except np.linalg.LinAlgError:
-                continue
-            return
+    if not np.any(G[~positive]) and any(
+        _is_definite(_normalised(G if positive.all() else G[np.ix_(positive, positive)]), diagonal)
+        for diagonal in (1.0, 1.0 + tolerance)
+    ):
+        return
+    largest = float(_largest(G))
     exponent = np.frexp(largest)[1]
     smallest = float(np.ldexp(np.linalg.eigvalsh(np.ldexp(G, -exponent))[0], exponent))
     if smallest < -tolerance * largest:
@@ -201,8 +240,20 @@ def _check_eigenvalues(G: Floats, largest: float, tolerance: float, name: str) -
         )
 
 
+def _is_definite(C: Floats, diagonal: float) -> bool:
+    """Whether Cholesky runs through for C with this diagonal; C is overwritten."""
+    np.fill_diagonal(C, 0.0)
+    # no eigenvalue of what is off the diagonal exceeds its Frobenius norm
+    if np.vdot(C, C) < 0.9:
+        return True
+    from scipy.linalg.lapack import dpotrf
+
+    np.fill_diagonal(C, diagonal)
+    return bool(dpotrf(C.T, lower=1, clean=0, overwrite_a=1)[1] == 0)
+
+
 def _normalised(G: Floats) -> Floats:
-    """G_ij / sqrt(G_ii G_jj) without overflow: powers of 4 are split off the diagonal exactly.
+    """G_ij / sqrt(G_ii G_jj) in a new array, without overflow: powers of 4 are split off the diagonal exactly.
 
     What stays of the diagonal lies in [1/2, 2), and sqrt(m m) = m holds in float64, so equal diagonal entries
     cost one division and a unit diagonal nothing.
@@ -210,9 +261,13 @@ def _normalised(G: Floats) -> Floats:
     mantissa, exponent = np.frexp(np.diagonal(G, axis1=-2, axis2=-1))
     odd = exponent & 1
     mantissa, half = np.ldexp(mantissa, odd), (exponent - odd) // 2
-    with np.errstate(over="ignore", under="ignore"):
-        scaled = np.ldexp(G, -(half[..., :, None] + half[..., None, :])) if half.any() else G
-    return np.asarray(scaled / np.sqrt(mantissa[..., :, None] * mantissa[..., None, :]))
+    C = np.empty(G.shape)
+    for rows in _blocks(G):
+        block = G[..., rows, :]
+        with np.errstate(over="ignore", under="ignore"):
+            scaled = np.ldexp(block, -(half[..., rows, None] + half[..., None, :])) if half.any() else block
+        np.divide(scaled, np.sqrt(mantissa[..., rows, None] * mantissa[..., None, :]), out=C[..., rows, :])
+    return C
 
 
 def _with_unit_diagonal(C: Floats) -> Floats:
@@ -224,11 +279,43 @@ def _with_unit_diagonal(C: Floats) -> Floats:
 
 
 def _mirrored(G: Floats) -> Floats:
-    transposed = np.swapaxes(G, -1, -2)
-    if np.array_equal(G, transposed):
+    """The symmetric part of G: G itself where it is symmetric, else a new array."""
+    if all(np.array_equal(upper, lower) for _, _, upper, lower in _opposite(G)):
         return G
-    # halves first: the sum of two large entries may overflow; but equal entries must keep a subnormal bit
-    return np.where(transposed == G, G, 0.5 * G + 0.5 * transposed)
+    mirrored = np.empty(G.shape)
+    for i, j, upper, lower in _opposite(G):
+        # halves first: the sum of two large entries may overflow; but equal entries must keep a subnormal bit
+        mean = np.where(lower == upper, upper, 0.5 * upper + 0.5 * lower)
+        mirrored[..., i, j], mirrored[..., j, i] = mean, np.swapaxes(mean, -1, -2)
+    return mirrored
+
+
+def _asymmetry(G: Floats) -> Floats:
+    """The largest entry of half of |G - G^T|."""
+    worst = np.zeros(G.shape[:-2])
+    for _, _, upper, lower in _opposite(G):
+        if not np.array_equal(upper, lower):
+            worst = np.maximum(worst, _largest(0.5 * upper - 0.5 * lower))
+    return worst
+
+
+def _opposite(G: Floats) -> Iterator[tuple[slice, slice, Floats, Floats]]:
+    """The blocks of G on and above the diagonal, and those they should be equal to."""
+    for i in _blocks(G):
+        for j in _blocks(G):
+            if i.start <= j.start:
+                yield i, j, G[..., i, j], np.swapaxes(G[..., j, i], -1, -2)
+
+
+def _largest(A: Floats) -> Floats:
+    """max |A_ij| without an array of absolute values."""
+    return np.asarray(np.maximum(A.max(axis=(-2, -1), initial=0.0), -A.min(axis=(-2, -1), initial=0.0)))
+
+
+def _blocks(G: Floats) -> list[slice]:
+    """Rows, or columns, in blocks: what is made of one, or of a square of two, is small beside a large matrix."""
+    n = G.shape[-1]
+    return [slice(start, start + BLOCK) for start in range(0, n, BLOCK)]
 
 
 def _scaled_rows(rows: Floats) -> Floats:

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hermite._activation import Activation, ActivationLike, activation
-from hermite._dual import reduced_dual
 from hermite._numbers import as_fraction
 from hermite._numeric import isometry_strength, linearity
+from hermite._reduced import reduced_dual
 
 from ._gram import check_correlation
 

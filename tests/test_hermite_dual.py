@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hermite
-from hermite._dual import reduced_dual
+from hermite._reduced import reduced_dual
 from hermite.errors import ConstantActivationError, NotSquareIntegrableError, PrecisionError
 
 # sqrt|x| has a singular point and a long Hermite series: it is not served to 1e-14 today.

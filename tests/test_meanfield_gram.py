@@ -6,6 +6,7 @@ of up to 40 terms add less than 1e-14 relative to the two lengths. `abs=0` is sp
 
 from __future__ import annotations
 
+import tracemalloc
 from fractions import Fraction
 from typing import Any
 
@@ -16,11 +17,17 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from meanfield import _gram
+from meanfield._angles import complements
+from meanfield._functionals import checked_gap
 from meanfield._gram import (
     check_correlation,
     check_gram,
+    check_semidefinite,
+    check_symmetric,
     correlation,
     gram,
+    input_complement,
     input_gram,
     rounding,
     unit_diagonal,
@@ -42,6 +49,18 @@ def exact_cosine(x: Any, y: Any, *, centred: bool) -> float:
     with mpmath.workdps(50):
         xy, xx, yy = (mpmath.mpf(dot.numerator) / dot.denominator for dot in dots)
         return float(xy / mpmath.sqrt(xx * yy))
+
+
+def exact_complement(x: Any, y: Any, *, centred: bool) -> Any:
+    """1 - |cos| of two rows by rational sums: sin^2 / (1 + |cos|) in 50 digits."""
+    x, y = ([Fraction(float(entry)) for entry in row] for row in (x, y))
+    if centred:
+        x, y = ([entry - sum(row) / len(row) for entry in row] for row in (x, y))
+    xy, xx, yy = (sum(a * b for a, b in zip(u, v, strict=True)) for u, v in ((x, y), (x, x), (y, y)))
+    q = 1 - xy * xy / (xx * yy)
+    with mpmath.workdps(50):
+        squared_sine = mpmath.mpf(q.numerator) / q.denominator
+        return squared_sine / (1 + mpmath.sqrt(1 - squared_sine))
 
 
 @st.composite
@@ -140,6 +159,94 @@ def test_correlation_agrees_with_fifty_digits() -> None:
                 assert C[i, j] == pytest.approx(float(mpmath.mpf(G[i, j]) / root), rel=3e-16, abs=0)
 
 
+# --- complements ------------------------------------------------------------------------------------------
+
+
+def close_rows(kind: str, distance: float, d: int, seed: int) -> Any:
+    rng = generator(seed)
+    a = rng.standard_normal(d)
+    b = a + distance * rng.standard_normal(d)
+    if kind == "opposite and longer":
+        b *= -1.3
+    elif kind == "longer":
+        b *= 3.7
+    elif kind == "shifted":
+        b += 5.3
+    elif kind == "far from 0":
+        a, b = a + 1e8, b + 1e8
+    elif kind == "one feature":
+        b = a.copy()
+        b[seed % d] += distance
+    elif kind == "one feature, three times":
+        a[seed % d] = 0.0
+        b = 3.0 * a
+        b[seed % d] = distance
+    elif kind == "other scale":
+        a, b = a * 1e200, b * 1e-180
+    return np.stack([a, b])
+
+
+KINDS = ["near", "opposite and longer", "longer", "shifted", "far from 0", "one feature", "one feature, three times",
+         "other scale"]  # fmt: skip
+
+
+@pytest.mark.parametrize("normalization", ["layer", "rms"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("distance", [1.0, 0.1, 1e-3, 1e-6, 1e-9, 1e-12, 1e-15, 1e-20, 1e-40, 1e-100])
+def test_complements_keep_their_digits(kind: str, distance: float, normalization: Any) -> None:
+    for d, seed in [(3, 1), (5, 2), (40, 3), (300, 4)]:
+        X = close_rows(kind, distance, d, seed)
+        expected = exact_complement(*X, centred=normalization == "layer")
+        # far apart it is 1 minus a cosine that is off by 1e-15, and less than 1/8 of it is never taken so
+        assert input_complement(X, normalization)[0, 1] == pytest.approx(float(expected), rel=1e-14, abs=0)
+
+
+@pytest.mark.parametrize("normalization", ["layer", "rms"])
+def test_complements_of_parallel_inputs_are_zero_and_of_no_others(normalization: Any) -> None:
+    a, other = generator(0).standard_normal((2, 30)).round(3)
+    tiny = a.copy()
+    tiny[3] = np.nextafter(tiny[3], 10)
+    near = input_complement([a, a, -a, tiny, other], normalization)
+    assert np.array_equal(near, near.T)
+    assert np.all(near[:3, :3] == 0)
+    assert np.all(np.diagonal(near) == 0)
+    assert np.all(near[:3, 3] > 1e-40)
+    assert np.all(near[4, :4] > 0.1)
+    # scaling and, once centred, shifting by integers rounds nothing here
+    integers = generator(1).integers(-900, 900, 30)
+    moved = [integers, 3 * integers, -7 * integers + 11 * (normalization == "layer"), integers * 2.0**200]
+    assert np.all(input_complement(moved, normalization) == 0)
+    # where the complement itself leaves the range, it does not become 0
+    assert input_complement([[1.0, 0.0, -1.0], [1.0, 1e-170, -1.0]], normalization)[0, 1] == 2.0**-1022
+
+
+def test_complements_of_a_cluster_of_clusters() -> None:
+    X = generator(2).standard_normal((1, 30)) + 1e-4 * np.repeat(generator(3).standard_normal((4, 30)), 3, axis=0)
+    X[:, :10] += 1e-11 * generator(4).standard_normal((12, 10))
+    X[::2] *= -1
+    near = input_complement(X)
+    for i in range(12):
+        for j in range(i):
+            assert near[i, j] == pytest.approx(float(exact_complement(X[i], X[j], centred=True)), rel=1e-14, abs=0)
+    assert np.abs(input_gram(X)) == pytest.approx(1 - near, abs=4 * EPS)
+
+
+@given(factors())
+def test_complements_are_what_one_lacks(X: Any) -> None:
+    near, C = input_complement(X, "rms"), input_gram(X, "rms")
+    assert np.array_equal(near, near.T)
+    assert near == pytest.approx(1 - np.abs(C), abs=4e-15)
+    assert np.array_equal(input_complement(-2 * X, "rms"), near)
+
+
+@pytest.mark.parametrize("block", [1, 5, 64])
+def test_complements_in_blocks(block: int, monkeypatch: Any) -> None:
+    X = 1.0 + generator(5).standard_normal((9, 4)) * 1e-3
+    expected = input_complement(X, "rms")
+    monkeypatch.setattr("meanfield._angles.BLOCK", block)
+    assert complements(X, input_gram(X, "rms"), centred=False) == pytest.approx(expected, rel=1e-14, abs=0)
+
+
 # --- duplicates, symmetry, forms of input --------------------------------------------------------------------
 
 
@@ -188,7 +295,7 @@ FORMS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("function", [gram, input_gram, correlation, check_gram])
+@pytest.mark.parametrize("function", [gram, input_gram, input_complement, correlation, check_gram])
 def test_any_form_of_the_same_numbers_gives_the_same_answer(function: Any, form: str) -> None:
     A = np.array([[9.0, 2.0, 1.0], [2.0, 8.0, 3.0], [1.0, 3.0, 7.0]])
     given_form = FORMS[form](A)
@@ -205,7 +312,7 @@ def test_correlations_in_any_form() -> None:
         assert np.array_equal(check_correlation(form), C)
 
 
-@pytest.mark.parametrize("function", [gram, input_gram])
+@pytest.mark.parametrize("function", [gram, input_gram, input_complement])
 def test_batches_of_inputs_are_their_members(function: Any) -> None:
     X = generator(7).standard_normal((2, 3, 5, 8))
     X[1, 2, 4] = X[1, 2, 0]
@@ -323,7 +430,7 @@ BAD_INPUTS = [
 ]
 
 
-@pytest.mark.parametrize("function", [gram, input_gram])
+@pytest.mark.parametrize("function", [gram, input_gram, input_complement])
 @pytest.mark.parametrize(("X", "message"), [case[1:] for case in BAD_INPUTS], ids=[case[0] for case in BAD_INPUTS])
 def test_bad_inputs_are_refused(function: Any, X: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
@@ -372,6 +479,65 @@ def test_forgiving_leaves_the_input_and_equal_entries_alone() -> None:
     assert check_gram(subnormal)[0, 2] == 5e-324
 
 
+def test_the_check_of_eigenvalues_may_be_left_to_the_caller() -> None:
+    indefinite = [[1.0, 0.9, 0.9], [0.9, 1.0, -0.9], [0.9, -0.9, 1.0]]
+    for answer in (check_symmetric(indefinite), check_correlation(indefinite, semidefinite=False)):
+        assert np.array_equal(answer, indefinite)
+        with pytest.raises(ValueError, match="G0 is no Gram matrix"):
+            check_semidefinite(answer, indefinite, name="G0")
+    for what in ([[1.0, 0.5], [0.4, 1.0]], [[-1.0, 0.5], [0.5, 1.0]], [1.0, 2.0]):
+        with pytest.raises(ValueError, match="G"):
+            check_symmetric(what)
+    with pytest.raises(ValueError, match="unit diagonal"):
+        check_correlation(2 * np.eye(2), semidefinite=False)
+
+
+@pytest.mark.parametrize("block", [1, 3, 64])
+def test_asymmetry_is_seen_in_every_block(block: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr(_gram, "BLOCK", block)
+    G = gram(generator(12).standard_normal((7, 9)) * 10.0 ** generator(13).uniform(-3, 3, (7, 1)))
+    C = correlation(G)
+    for i in range(7):
+        for j in range(7):
+            if i != j:
+                bent, wrong = C.copy(), C.copy()
+                bent[i, j] += 4 * EPS
+                assert np.array_equal(check_gram(bent), (bent + bent.T) / 2)
+                wrong[i, j] += 1e-12
+                with pytest.raises(ValueError, match="G must be symmetric"):
+                    check_gram(wrong)
+    assert np.array_equal(check_gram(np.stack([C, bent]))[1], (bent + bent.T) / 2)
+    monkeypatch.undo()
+    assert np.array_equal(correlation(G), C)
+
+
+@pytest.mark.parametrize("check", [check_gram, check_correlation, checked_gap], ids=lambda f: f.__name__)
+def test_checking_holds_one_array_beside_the_matrix(check: Any) -> None:
+    n = 1024
+    C = input_gram(generator(14).standard_normal((n, n + 50)))
+    check(C[:9, :9])  # what is imported on the way
+    tracemalloc.start()
+    try:
+        check(C)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # 64 rows at a time in three arrays, and the list of tiles
+    assert peak <= 8 * (n * n + 4 * 64 * n)
+
+
+def test_a_matrix_near_the_identity_costs_no_factorisation(monkeypatch: Any) -> None:
+    import scipy.linalg.lapack
+
+    monkeypatch.delattr(scipy.linalg.lapack, "dpotrf")
+    C = np.eye(5)
+    C[0, 1] = C[1, 0] = 0.6
+    check_correlation(C)
+    C[0, 1] = C[1, 0] = 0.7
+    with pytest.raises(ImportError):
+        check_correlation(C)
+
+
 def test_a_singular_gram_costs_no_eigenvalues(monkeypatch: Any) -> None:
     monkeypatch.delattr(np.linalg, "eigvalsh")
     check_gram(np.ones((5, 5)))
@@ -402,6 +568,8 @@ def test_inputs_without_a_direction_are_named() -> None:
         input_gram([[0.0, 0.0], [1.0, 2.0]], "rms")
     with pytest.raises(ValueError, match="row 0 of X is constant"):
         input_gram([[5.0]])
+    with pytest.raises(ValueError, match="row 1 of X is constant over its features"):
+        input_complement([[1.0, 2.0, 4.0], [0.1, 0.1, 0.1]])
 
 
 def test_rows_that_are_only_noise_beside_the_rest_are_named_by_their_cosine() -> None:
@@ -421,3 +589,5 @@ def test_lengths_beyond_float64_are_refused_with_the_remedy() -> None:
 def test_an_unknown_normalization_is_refused() -> None:
     with pytest.raises(ValueError, match="normalization must be 'layer' or 'rms', got 'batch'"):
         input_gram(ONE, "batch")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="normalization must be 'layer' or 'rms', got 'batch'"):
+        input_complement(ONE, "batch")  # type: ignore[arg-type]

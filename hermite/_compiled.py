@@ -1,0 +1,147 @@
+"""Maps of correlations as machine code: loops with the coefficients of `_parts` written into them, by numba.
+
+A coefficient that is part of the code costs nothing to load and keeps the loop vectorised; one read from an array in
+the loop does not. Optional (extra `fast`): without numba `_parts` does the same arithmetic, and agrees to a few ulps.
+Read by `_dual` and by meanfield, which runs many layers over a block before it leaves the cache.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._parts import Parts, Series
+from ._recurrence import Array
+from ._reduced import Reduced
+from ._threads import over_pieces
+
+WORTH = 1 << 16  # elements from which a kernel pays; fixed, so that results do not depend on what ran before
+_LONGEST = 100
+
+
+@lru_cache(maxsize=1)
+def available() -> bool:
+    """Whether numba is installed, and not switched off by ISOGRAM_NO_NUMBA."""
+    if os.environ.get("ISOGRAM_NO_NUMBA"):
+        return False
+    try:
+        import numba  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def compilable(f: Reduced) -> bool:
+    """Whether f is one formula on all of [-1, 1], short enough for straight code."""
+    return f.near is None and not f.main.lower and f.main.terms <= _LONGEST
+
+
+def formula(f: Reduced) -> list[str]:
+    """Lines of code that compute f from x in [-1, 1]."""
+    m: Parts = f.main
+    lines = ["r = x * x", "t = r" if m.in_square else "t = 2.0 * math.sqrt((1.0 - x) * (1.0 + x)) - 1.0"]
+    terms = []
+    for name, series, factor in (
+        ("o", m.odd, f"x * {_power(m.odd_power // 2)}"),
+        ("e", m.even, _power(m.even_power // 2)),
+    ):
+        if not series.vanishes:
+            lines += _horner(series, name) if series.monomials is not None else _clenshaw(series, name)
+            terms.append(f"{factor} * {name}")
+    return [
+        *lines,
+        f"f = {' + '.join(terms)}",
+        # selections, not branches: the loop stays vectorised, and NaN passes
+        "f = 1.0 if f > 1.0 else f",
+        "f = -1.0 if f < -1.0 else f",
+        "f = 1.0 if x == 1.0 else f",
+        f"f = {f.at_minus_one!r} if x == -1.0 else f",
+    ]
+
+
+def _power(k: int) -> str:
+    """x^(2k) from r = x^2."""
+    return "1.0" if k == 0 else " * ".join(["r"] * k) if k <= 4 else f"r ** {k}"
+
+
+def _horner(series: Series, name: str) -> list[str]:
+    assert series.monomials is not None
+    *rest, last = series.monomials.tolist()
+    text = repr(last)
+    for a in reversed(rest):
+        text = f"({text}) * t + ({a!r})"
+    return [f"{name} = {text}"]
+
+
+def _clenshaw(series: Series, name: str) -> list[str]:
+    first, *rest = series.chebyshev.tolist()
+    lines = ["y = 2.0 * t", "b2 = 0.0", "b1 = 0.0"]
+    for a in reversed(rest):
+        lines += [f"b0 = y * b1 + ({a!r}) - b2", "b2 = b1", "b1 = b0"]
+    return [*lines, f"{name} = t * b1 - b2 + ({first!r})"]
+
+
+_KERNEL = """
+def kernel(rho, out, offset, scale, edge):
+    outside = 0
+    low = 0
+    for i in range(rho.shape[0]):
+        x = rho[i]
+        outside += abs(x) > 1.0
+        low += x < edge
+{lines}
+        out[i] = offset + scale * f
+    return outside, low
+"""
+_DRIVER = """
+def driver(rho, out, offset, scale, edge, below):
+    total = 0
+    for chunk in range(below.shape[0]):
+        part = slice(chunk * {chunk}, min((chunk + 1) * {chunk}, rho.shape[0]))
+        outside, low = kernel(rho[part], out[part], offset, scale, edge)
+        total += outside
+        below[chunk] = low
+    return total
+"""
+_CHUNK = 2048
+
+
+def compiled(source: str, name: str, fastmath: set[str], **known: Any) -> Any:
+    """A numba function from its text; contraction to fused multiply-adds is what makes Horner's rule fast."""
+    import numba
+
+    scope: dict[str, Any] = {"math": math, "np": np, **known}
+    exec(compile(source, f"<isogram {name}>", "exec"), scope)
+    return numba.njit(fastmath=fastmath, nogil=True, error_model="numpy")(scope[name])
+
+
+@lru_cache(maxsize=256)
+def _kernel(f: Reduced) -> Any:
+    """(rho, out, offset, scale, edge, below) -> how many |rho| exceed 1; below counts rho < edge in each chunk."""
+    lines = "\n".join(" " * 8 + line for line in formula(f))
+    kernel = compiled(_KERNEL.format(lines=lines), "kernel", {"contract"})
+    found = compiled(_DRIVER.format(chunk=_CHUNK), "driver", {"contract"}, kernel=kernel)
+    # compiled here, before threads come to it
+    found(np.zeros(2), np.empty(2), 0.0, 1.0, -1.0, np.zeros(1, dtype=np.int64))
+    return found
+
+
+def fill(f: Reduced, rho: Array, out: Array, offset: float, scale: float, edge: float) -> NDArray[np.int64] | None:
+    """offset + scale f(rho) into out, both one-dimensional; where rho < edge, or None where a |rho| exceeds 1."""
+    run = _kernel(f)
+    below = np.empty(-(-len(rho) // _CHUNK), dtype=np.int64)
+
+    def over(piece: slice) -> int:
+        chunks = below[piece.start // _CHUNK : -(-piece.stop // _CHUNK)]
+        return int(run(rho[piece], out[piece], offset, scale, edge, chunks))
+
+    if sum(over_pieces(over, len(rho))):
+        return None
+    candidates = [np.arange(c * _CHUNK, min((c + 1) * _CHUNK, len(rho))) for c in np.flatnonzero(below).tolist()]
+    index = np.concatenate(candidates) if candidates else np.zeros(0, dtype=np.int64)
+    return index[rho[index] < edge]
