@@ -214,6 +214,41 @@ def test_a_common_error_of_a_cluster_is_counted_to_first_order() -> None:
     assert 0.7e-6 < abs(moved.value - expected) <= moved.error < 4e-5
 
 
+def test_an_edge_carries_the_error_of_its_distance() -> None:
+    # two inputs that nearly coincide beside an orthogonal one: A is all but I, and forgives everything else
+    near = np.array([[0.0, 1e-4, 1.0], [1e-4, 0.0, 1.0], [1.0, 1.0, 0.0]])
+    C = np.where(near < 0.5, 1 - near, 0.0)
+    value, error, _, _ = gap_of_clusters(C, near, entry_error=1e-6)
+    moved = gap_of_clusters(C, near * (1 - 1e-6)).value
+    assert moved > value
+    # once for the edge itself, once for its two cosines with the third input, over its length
+    assert 0.9e-6 / 3 <= moved - value <= 1.9e-6 / 3 <= error < 3e-6 / 3
+
+
+def test_errors_that_may_hide_a_singular_matrix_leave_it_unresolved() -> None:
+    # nine cosines of -0.125 are singular, though C = I forgives small errors
+    assert gap_of_clusters(np.eye(9), entry_error=0.05).status == "resolved"
+    assert gap_of_clusters(np.eye(9), entry_error=0.13).status == "unresolved"
+
+
+def test_the_factorisation_is_counted() -> None:
+    # nothing else is uncertain here: no edges, exact entries
+    n = 40
+    C = np.full((n, n), -(1 - 1e-5) / (n - 1)) + (1 + (1 - 1e-5) / (n - 1)) * np.eye(n)
+    np.fill_diagonal(C, 1.0)
+    inverse = np.linalg.inv(C) - np.eye(n)
+    counted = 2 * math.sqrt(n) * EPS * np.linalg.norm(inverse) * min(1.0, float(np.linalg.norm(C - np.eye(n)))) / n
+    error = gap_of_clusters(C).error
+    assert counted <= error < 4 * counted
+    # plain factorisation counts that alone, and its bar is kept
+    assert counted * 0.99 < gap_of(C).error < error
+    for size in (1e-6, 1e-9):
+        np.fill_diagonal(C, 0.0)
+        C *= (1 - size) / (np.abs(C).max() * (n - 1))
+        np.fill_diagonal(C, 1.0)
+        assert gap_of(C).error < gap_of_clusters(C).error
+
+
 # --- two inputs, and none ---------------------------------------------------------------------------------------
 
 

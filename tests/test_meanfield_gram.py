@@ -511,6 +511,7 @@ def test_asymmetry_is_seen_in_every_block(block: int, monkeypatch: Any) -> None:
                 bent[i, j] += 4 * EPS
                 assert np.array_equal(check_gram(bent), (bent + bent.T) / 2)
                 wrong[i, j] += 1e-12
+                wrong[6, 5] += 4 * EPS
                 with pytest.raises(ValueError, match="G must be symmetric"):
                     check_gram(wrong)
     assert np.array_equal(check_gram(np.stack([C, bent]))[1], (bent + bent.T) / 2)
