@@ -53,13 +53,13 @@ def potential_contraction(layer: Layers, G0: Any, depth: int | None = None) -> C
     largest = float(run.path.max_correlation[0])
     lhs = run.log_potentials
     rhs = minus(Bracket(*(ends[:1] for ends in lhs)), run.decay)
-    untouched = (run.error == 0) & (run.decay.high == 0)
+    untouched = (run.untouched) & (run.decay.high == 0)
     return _certificate(
         "lemma-a.3",
         "Lemmas A.2 and A.3",
         _rounded(lhs, untouched),
         _rounded(rhs, untouched),
-        hypotheses=[Hypothesis("max|G_ij| < 1", largest < 1.0, f"max|G_ij| = {largest:.6g}")],
+        hypotheses=[run.centred, Hypothesis("max|G_ij| < 1", largest < 1.0, f"max|G_ij| = {largest:.6g}")],
         statement=f"log potential(G_l) <= log potential(G_0) - sum of log beta; {_LOGS}",
         threshold_layer=0,
     )
@@ -99,7 +99,7 @@ def gap_decay(layer: Layers, G0: Any, depth: int | None = None) -> Certificate:
         "Theorem 5.1",
         run.log_gaps,
         rhs.widened(),
-        hypotheses=[run.definite, run.nonlinear],
+        hypotheses=[run.centred, run.definite, run.nonlinear],
         statement=f"log gap(G_l) <= log(4n) - log det G_0 - sum of log beta; {_LOGS}",
         threshold_layer=_threshold(run, constant + float(determinant.value[0])),
     )
@@ -158,7 +158,7 @@ def spectral_gap_decay(layer: Layers, G0: Any, depth: int | None = None, *, form
         "Theorem 5.1, sharpened",
         run.log_gaps,
         rhs.widened(),
-        hypotheses=[run.definite],
+        hypotheses=[run.centred, run.definite],
         statement=f"log gap(G_l) <= {text}; {_LOGS}",
         threshold_layer=0,
     )
@@ -192,18 +192,19 @@ def _by_determinant(run: Run) -> tuple[Bracket, str]:
 
 
 def _by_map(run: Run) -> tuple[Bracket, str]:
-    gammas = [np.array([_log_gamma(run.n, mu) for mu in ends.tolist()]) for ends in run.spreads]
+    gammas = [np.array([_log_gamma(run.n, log_mu) for log_mu in ends.tolist()]) for ends in run.log_spreads]
     return Bracket(*gammas), "log Gamma_n(mu_l), mu_0 = 1 - lambda_0, mu_l = f_l(mu_(l-1))"
 
 
-def _log_gamma(n: int, mu: float) -> float:
+def _log_gamma(n: int, log_mu: float) -> float:
     """log of the gap of n equicorrelated inputs, log Gamma_n(mu)."""
-    if mu in (0.0, 1.0):
-        return -math.inf if mu == 0.0 else math.inf
-    if mu < 1e-100:  # Gamma_n(mu) = (n-1) mu^2/2 (1 + O(n mu)), and the square would underflow
-        return math.log((n - 1) / 2) + 2.0 * math.log(mu)
+    if n == 1 or log_mu in (-math.inf, 0.0):
+        return math.inf if log_mu == 0.0 and n > 1 else -math.inf
+    if log_mu < -230.0:  # Gamma_n(mu) = (n-1) mu^2/2 (1 + O(n mu)), and the square would underflow
+        return math.log((n - 1) / 2) + 2.0 * log_mu
+    mu = math.exp(log_mu)
     # the terms linear in mu cancel: what is summed is t - log(1 + t) at -mu and (n-1) mu, both positive
-    return math.log(((n - 1) * _excess(-mu) + _excess((n - 1) * mu)) / n)
+    return math.log(((n - 1) * _excess(-mu) + _excess((n - 1) * mu)) / n) if mu < 1.0 else math.inf
 
 
 def _excess(t: float) -> float:

@@ -28,7 +28,6 @@ __all__ = ["Bracket", "Run", "below", "minus", "settle", "start"]
 Floats: TypeAlias = NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
-_VANISHING = 1e-280  # a smaller gap has a logarithm, but its error bar has no digits left
 
 
 class Bracket(NamedTuple):
@@ -77,7 +76,7 @@ class Run:
     """The layers, their correlation matrix at layer 0, and what is recorded of the way through them.
 
     repeated: one layer, any number of times.  strengths: (beta - 1, its error) of each layer, once if it is repeated.
-    decay: the sum of log beta over the layers before each.  error: bound on the error of every entry of G_l.
+    decay: the sum of log beta over the layers before each.  untouched: whether G_l is G_0 to the last digit.
     """
 
     layers: tuple[Layer, ...]
@@ -86,7 +85,7 @@ class Run:
     path: Trajectory
     strengths: tuple[tuple[float, float], ...]
     decay: Bracket
-    error: Floats
+    untouched: NDArray[np.bool_]
 
     @property
     def n(self) -> int:
@@ -101,6 +100,14 @@ class Run:
         if status == "unresolved":
             detail += ": its smallest eigenvalue is within rounding of 0"
         return Hypothesis("det G0 > 0", holds, detail)
+
+    @property
+    def centred(self) -> Hypothesis:
+        """Whether every layer maps orthogonal inputs to orthogonal ones: the claims are about f with f(0) = 0."""
+        wrong = next((x for x in self.layers if x.step.offset), None)
+        return Hypothesis(
+            "f(0) = 0", wrong is None, "" if wrong is None else f"{wrong!r} has f(0) = {wrong.step.offset:.6g}"
+        )
 
     @property
     def nonlinear(self) -> Hypothesis:
@@ -142,41 +149,40 @@ class Run:
         return minus(first.widened(), self.decay)
 
     @cached_property
-    def spreads(self) -> Bracket:
-        """mu_0 through the maps of the layers: two inputs of correlation mu_0 go the same way."""
+    def log_spreads(self) -> Bracket:
+        """log of mu_0 through the maps of the layers: two inputs of correlation mu_0 go the same way."""
         ends = (np.array([[1.0, float(mu[0])], [float(mu[0]), 1.0]]) for mu in self.spectrum[0])
         value, low, high = (trajectory(self.layers, pair, gap_layers=(), progress=False) for pair in ends)
         # the maps increase on [0, 1], so the ends of a bracket stay ends
-        return Bracket(
-            value.max_correlation,
-            np.clip(low.max_correlation - _entry_errors(low), 0.0, 1.0),
-            np.clip(high.max_correlation + _entry_errors(high), 0.0, 1.0),
+        odds = (
+            value.log_potential,
+            _around(low.log_potential, low.log_potential_error).low,
+            _around(high.log_potential, high.log_potential_error).high,
         )
+        found = Bracket(*(np.asarray(-np.logaddexp(0.0, -x)) for x in odds)).widened()
+        return found._replace(high=np.minimum(found.high, 0.0))
 
     @cached_property
     def log_gaps(self) -> Bracket:
-        """log gap(G_l); what vanishes in float64 is bounded by what the errors of the entries allow."""
-        path, n = self.path, self.n
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            ratio = n * self.error / path.max_correlation
-            tiny = 8.0 * EPS + np.where(self.error > 0, ratio * (2.0 + ratio), 0.0)
-            relative = np.where(path.isometry_gap < _VANISHING, tiny, path.isometry_gap_error / path.isometry_gap)
-            relative = np.where(np.isnan(relative), np.where(path.isometry_gap_error > 0, math.inf, 0.0), relative)
-            vanished = np.where(self.error > 0, math.log(n) + 2.0 * np.log(self.error), -math.inf)
-            value = path.log_isometry_gap
-            high = value + np.log1p(relative)
-            low = np.where(relative < 1.0, value + np.log1p(-np.minimum(relative, 1.0)), -math.inf)
-        high = np.where(value == -math.inf, vanished, high)
-        return Bracket(value, np.where(value == -math.inf, value, low), high).widened()
+        """log gap(G_l)."""
+        value, error = self.path.log_isometry_gap, self.path.log_isometry_gap_error
+        return _around(value, error).widened()
 
     @cached_property
     def log_potentials(self) -> Bracket:
         """log potential(G_l); the entries of G0 are taken as exact."""
-        path, e = self.path, self.error
-        with np.errstate(divide="ignore"):
-            ends = (np.clip(path.max_correlation + sign * e, 0.0, 1.0) for sign in (-1.0, 1.0))
-            low, high = (np.where(e > 0, np.log(m) - np.log1p(-m), path.log_potential) for m in ends)
-        return Bracket(path.log_potential, low, high)
+        error = np.where(self.untouched, 0.0, self.path.log_potential_error)
+        return _around(self.path.log_potential, error)
+
+
+def _around(value: Floats, error: Floats) -> Bracket:
+    """Logarithms with their error; where even the logarithm has left float64, it is below the smallest."""
+    lost = (value == -math.inf) & (error > 0)
+    with np.errstate(invalid="ignore"):
+        low, high = np.where(error > 0, value - error, value), np.where(error > 0, value + error, value)
+    # an unresolved gap, inf +- inf, may be anything
+    low, high = np.where(np.isnan(low), -math.inf, low), np.where(np.isnan(high), math.inf, high)
+    return Bracket(value, low, np.where(lost, -np.finfo(np.float64).max, high))
 
 
 def start(layer: Layers, G0: Any, depth: int | None, *, gaps: bool = True) -> Run:
@@ -193,10 +199,9 @@ def start(layer: Layers, G0: Any, depth: int | None, *, gaps: bool = True) -> Ru
         sums[0, l + 1] = sums[0, l] + log_beta
         sums[1, l + 1] = sums[1, l] + error / (1.0 + excess) + EPS * (log_beta + sums[0, l + 1])
     decay = Bracket(sums[0], sums[0] - sums[1], sums[0] + sums[1])
-    # a layer of f(rho) = rho changes no digit
-    unchanged = np.cumprod([1, *(_is_affine(x.sigma) for x in layers)])
-    errors = np.where(unchanged, 0.0, _entry_errors(path))
-    return Run(layers, repeated, C, path, strengths, decay, errors)
+    # a layer of f(rho) = rho changes no digit, and no layer one of f(0) = 0
+    untouched = np.cumprod([1, *(_is_affine(x.sigma) for x in layers)]).astype(bool) | (path.max_correlation[0] == 0.0)
+    return Run(layers, repeated, C, path, strengths, decay, untouched)
 
 
 def _is_affine(sigma: Activation) -> bool:
@@ -212,11 +217,6 @@ def _strength(sigma: Activation) -> tuple[float, float]:
         return 0.0, 0.0
     found = Moments((low.c0, low.c1), low.second, low.variance, low.residual, low.error, "")
     return min(low.residual / low.variance, 1.0), float(found.strength_error)
-
-
-def _entry_errors(path: Trajectory) -> Floats:
-    """The error bar of the entries, without the ulp of 0 in which f(0) = 0 has no share."""
-    return path.max_correlation_error if path.max_correlation[0] > 0 else np.zeros(len(path.layer))
 
 
 def _one(value: float, low: float, high: float) -> Bracket:

@@ -31,24 +31,47 @@ def closed_weights(tree: Node) -> Array | None:
         sizes = (c / np.abs(c[1:]).max()) ** 2
         sizes[0] = 0.0
         return np.asarray(sizes / sizes.sum())
-    core = _core(tree)
-    if core is None or core.op not in ("exp", "sin", "cos"):
+    wave = _line(tree)
+    if wave is None:
         return None
-    line = as_polynomial(core.args[0], limit=1)
-    if line is None or len(line) != 2:
-        return None
-    alpha, phase = abs(float(line[1])), float(line[0])
-    count = int(alpha * alpha + 14 * alpha + 60)
-    k = np.arange(1, count + 1)
+    op, alpha, phase = wave
+    k = _degrees(alpha)
+    count = len(k)
     # alpha^(2k)/k! outwards from its largest term, so that rounding does not add up over the terms that matter
     ratio, peak = alpha * alpha / k, min(max(int(alpha * alpha), 1), count) - 1
     size = np.ones(count)
     size[peak + 1 :] = np.cumprod(ratio[peak + 1 :])
     size[:peak] = np.cumprod(1 / ratio[peak:0:-1])[::-1]
-    wave = np.ones(count) if core.op == "exp" else _wave(core.op, phase, k)
-    sizes = size * wave
-    weights = np.concatenate([[0.0], sizes / sizes.sum()])
-    return np.asarray(weights)
+    sizes = size * _wave(op, phase, k)
+    return np.concatenate([[0.0], sizes / sizes.sum()])
+
+
+def log_weights_below_float64(tree: Node) -> Array | None:
+    """log w_0 = -inf, log w_1, ... where `closed_weights` has lost the first of them: sin(40 x) has w_1 = e^-1591."""
+    wave = _line(tree)
+    if wave is None:
+        return None
+    op, alpha, phase = wave
+    k = _degrees(alpha)
+    with np.errstate(divide="ignore"):
+        size = 2 * k * math.log(alpha) - np.array([math.lgamma(i + 1) for i in k]) + np.log(_wave(op, phase, k))
+    top = size.max()
+    size -= top + math.log(float(np.sum(np.exp(size - top))))
+    return np.concatenate([[-np.inf], size]) if size[np.isfinite(size)][0] < -690 else None
+
+
+def _line(tree: Node) -> tuple[str, float, float] | None:
+    """The function, alpha and phi of a multiple of exp, sin or cos of alpha x + phi, with a constant or without."""
+    core = _core(tree)
+    if core is None or core.op not in ("exp", "sin", "cos"):
+        return None
+    line = as_polynomial(core.args[0], limit=1)
+    return (core.op, abs(float(line[1])), float(line[0])) if line is not None and len(line) == 2 else None
+
+
+def _degrees(alpha: float) -> NDArray[np.int64]:
+    """1, 2, ... up to where alpha^(2k)/k! has vanished beside its largest."""
+    return np.arange(1, int(alpha * alpha + 14 * alpha + 60) + 1)
 
 
 def _expansion(tree: Node) -> Array | None:
@@ -94,7 +117,9 @@ def _from_powers(p: list[Fraction]) -> Array:
 
 
 def _wave(op: str, phase: float, k: NDArray[np.int64]) -> Array:
-    """sin(phi + k pi/2)^2, with the quarter turns exact."""
+    """1 for exp, sin(phi + k pi/2)^2 for sin, with the quarter turns exact."""
+    if op == "exp":
+        return np.ones(len(k))
     quarter = k % 2 if op == "sin" else (k + 1) % 2
     return np.where(quarter == 0, math.sin(phase) ** 2, math.cos(phase) ** 2)
 

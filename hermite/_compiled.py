@@ -66,7 +66,7 @@ def formula(f: Reduced) -> list[str]:
 
 def _power(k: int) -> str:
     """x^(2k) from r = x^2."""
-    return "1.0" if k == 0 else " * ".join(["r"] * k) if k <= 4 else f"r ** {k}"
+    return "1.0" if k == 0 else " * ".join(["r"] * k) if k <= 4 else f"x ** {2 * k}.0"
 
 
 def _horner(series: Series, name: str) -> list[str]:
@@ -145,3 +145,29 @@ def fill(f: Reduced, rho: Array, out: Array, offset: float, scale: float, edge: 
     candidates = [np.arange(c * _CHUNK, min((c + 1) * _CHUNK, len(rho))) for c in np.flatnonzero(below).tolist()]
     index = np.concatenate(candidates) if candidates else np.zeros(0, dtype=np.int64)
     return index[rho[index] < edge]
+
+
+_STEPPER = """
+def stepper(rho, count, offset, scale, largest):
+    for layer in range(count):
+        top = 0.0
+        for i in range(rho.shape[0]):
+            x = rho[i]
+{lines}
+            f = offset + scale * f
+            rho[i] = f
+            top = max(top, abs(f))
+        largest[layer] = max(largest[layer], top)
+"""
+
+
+@lru_cache(maxsize=256)
+def stepper(f: Reduced) -> Any:
+    """(rho, count, offset, scale, largest): rho becomes offset + scale f(rho), count times, in place.
+
+    largest[layer] is raised to the largest |rho| after each. For numbers in [-1, 1] without NaN.
+    """
+    lines = "\n".join(" " * 12 + line for line in formula(f))
+    found = compiled(_STEPPER.format(lines=lines), "stepper", {"contract", "nnan", "nsz"})
+    found(np.zeros(2), 1, 0.0, 1.0, np.zeros(1))
+    return found

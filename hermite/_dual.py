@@ -144,20 +144,20 @@ class Dual:
                 f"the dual of {self.sigma.name} leaves float64: E sigma^2 is about "
                 f"exp({exponent + math.log(self._map.moments.second):.6g}); normalized and reduced are available"
             )
-        return value * math.exp(exponent / 2) * math.exp(exponent / 2)
+        for _ in range(8):  # the factor alone need not fit
+            value *= math.exp(exponent / 8)
+        return value
 
     @cached_property
     def _plainly(self) -> _Affine:
         """d, with the digits next to -1 that it has where it vanishes there."""
-        low = self._map.moments
-        vanishes = abs(low.c0**2 + low.variance * self._map.at_minus_one) <= _NOTHING * low.second
-        return _Affine(self._map, self._square_of_mean, self._variance, _edge(self._map) if vanishes else -1.0)
+        return _Affine(self._map, self._square_of_mean, self._variance, _edge(self._map))
 
     @cached_property
     def _normally(self) -> _Affine:
         low = self._map.moments
         share = low.variance / low.second if low.c0 else 1.0
-        return _Affine(self._map, 1.0 - share, share)
+        return _Affine(self._map, 1.0 - share, share, _edge(self._map))
 
     def _mapped(self, rho: ArrayLike, block: _Affine) -> Value:
         def mapped(r: Array) -> Array:
@@ -174,10 +174,9 @@ class Dual:
     def _logarithm(self, log_rho: Array) -> Array:
         out = np.empty_like(log_rho)
         near = log_rho > _LOGS
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             out[near] = np.log1p(-self._map.complement(-np.expm1(log_rho[near])))
-            p, value = self._map.leading(np.exp(log_rho[~near]))
-            out[~near] = p * log_rho[~near] + np.log(value)
+            out[~near] = self._map.logarithm(log_rho[~near])
         return out
 
 
@@ -222,16 +221,17 @@ class _Affine:
 
 def _edge(f: Reduced) -> float:
     """Up to where a dual that vanishes at -1 is so small that its absolute error would show."""
-    s = np.linspace(0.0, REACH, 400)
-    small = np.abs(f.lower.change(s)) * f.moments.variance < _SMALL * f.moments.second
-    return float(s[small][-1] ** 2 - 1)
+    low = f.moments
+    if abs(low.c0**2 + low.variance * f.at_minus_one) > _NOTHING * low.second:
+        return -1.0
+    s = np.geomspace(1e-12, REACH, 400)
+    small = np.abs(f.lower.change(s)) * low.variance < _SMALL * low.second
+    return float(s[small][-1] ** 2 - 1) if np.any(small) else -1.0
 
 
 def _shaped(f: Callable[[Array], Array], values: ArrayLike, name: str, low: float = -1.0, high: float = 1.0) -> Value:
     """f over values as a C-contiguous float64 array inside [low, high], with their shape; a float for a scalar."""
-    given = np.asarray(values)
-    if given.dtype.kind == "O":
-        given = _as_float(given, name)
+    given = _as_array(values, name)
     if given.dtype.kind not in "fiub":
         raise ValueError(f"{name} must hold real numbers, got dtype {given.dtype}")
     eps = float(np.finfo(given.dtype).eps) if given.dtype.kind == "f" else 2.0**-52
@@ -247,12 +247,19 @@ def _inside(r: Array) -> Array:
     return clipped(r) if np.any(np.abs(r) > 1) else r
 
 
-def _as_float(given: Array, name: str) -> Array:
-    """Fractions, mpf, SymPy numbers."""
+def _as_array(values: ArrayLike, name: str) -> Array:
+    """An array of a real dtype; Fractions, mpf and SymPy numbers are rounded, what is masked becomes NaN."""
     try:
-        return given.astype(np.float64)
+        if isinstance(values, np.ma.MaskedArray):
+            values = np.ma.filled(values.astype(np.float64), np.nan)
+        given = np.asarray(values)
+        if given.dtype.kind == "O":
+            if any(v is None for v in given.flat):
+                raise TypeError
+            given = given.astype(np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must hold real numbers, got {given.flat[0]!r}") from None
+        raise ValueError(f"{name} must hold real numbers in one shape, got {values!r:.80}") from None
+    return given
 
 
 def dual(sigma: ActivationLike, rho: ArrayLike) -> Value:

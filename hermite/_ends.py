@@ -49,7 +49,7 @@ def chebyshev(values: Array) -> Array:
     table = np.cos(pi * (np.outer(j, j) % (2 * n)).astype(np.longdouble) / n)
     c = (2.0 / n) * (table @ halved)
     c[[0, -1]] *= 0.5
-    return c.astype(np.float64)
+    return np.asarray(c, dtype=np.float64)
 
 
 def clenshaw(c: Array, x: Array) -> Array:

@@ -175,11 +175,11 @@ class Parts:
             out.fill(0.0)
         else:
             self.even.into(t, out, spare)
-            _times_power(out, square, self.even_power // 2)
+            _times_power(out, rho, square, self.even_power)
         if not self.odd.vanishes:
             self.odd.into(t, part, spare)
             part *= rho
-            _times_power(part, square, self.odd_power // 2)
+            _times_power(part, rho, square, self.odd_power - 1)
             out += part
 
 
@@ -187,12 +187,13 @@ def _power(r: Array, k: int) -> Array | float:
     return 1.0 if k == 0 else r if k == 1 else r * r if k == 2 else r**k
 
 
-def _times_power(out: Array, square: Array, k: int) -> None:
-    if k <= 3:
-        for _ in range(k):
+def _times_power(out: Array, rho: Array, square: Array, k: int) -> None:
+    """out times rho^k, k even; beyond the eighth power the rounding of rho^2 would add up."""
+    if k <= 8:
+        for _ in range(k // 2):
             out *= square
     else:
-        out *= square**k
+        out *= rho**k
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,20 +243,30 @@ def homogeneous(a: float, b: float, J: float) -> Homogeneous | None:
     return Homogeneous(linear / variance, 2 / math.pi * b * b / variance, 2 / math.pi * J * J / variance)
 
 
+def workspace(length: int) -> Array:
+    """What `into_block` overwrites for blocks up to this length."""
+    return np.empty((6, length))
+
+
+def into_block(f: Block, rho: Array, out: Array, work: Array) -> None:
+    """f over one block into out, which may not be rho."""
+    room, other = (row[: len(rho)] for row in work[:2])
+    np.subtract(1.0, rho, out=room)
+    np.add(1.0, rho, out=other)
+    room *= other
+    f.into(rho, out, work)
+
+
 def evaluate(f: Block, rho: Array) -> Array:
     """f over an array of any shape and layout, a block at a time; the result is C-contiguous."""
     flat = np.ascontiguousarray(rho).reshape(-1)
     out = np.empty(flat.shape)
 
     def run(piece: slice) -> None:
-        work = np.empty((6, min(BLOCK, piece.stop - piece.start)))
+        work = workspace(min(BLOCK, piece.stop - piece.start))
         for start in range(piece.start, piece.stop, BLOCK):
             part = slice(start, min(start + BLOCK, piece.stop))
-            room, other = (row[: part.stop - start] for row in work[:2])
-            np.subtract(1.0, flat[part], out=room)
-            np.add(1.0, flat[part], out=other)
-            room *= other
-            f.into(flat[part], out[part], work)
+            into_block(f, flat[part], out[part], work)
 
     over_pieces(run, len(flat))
     return out.reshape(np.shape(rho))

@@ -18,7 +18,7 @@ import numpy as np
 
 from ._activation import Activation
 from ._algebra import as_polynomial
-from ._closed import closed_weights
+from ._closed import closed_weights, log_weights_below_float64
 from ._ends import REACH, End, chebyshev, end_from, oracle_source, series_source
 from ._numeric import Scaled, varying
 from ._parts import Block, Parts, evaluate, from_chebyshev, homogeneous, powers
@@ -28,7 +28,7 @@ from ._weights import hermite_weights
 from .errors import PrecisionError
 
 _LOWEST = REACH * math.sqrt(2 - REACH * REACH)  # u at |rho| = 1 - REACH^2
-_SHORT = 40  # terms summed directly
+_SHORT, _GENTLE = 40, 4.0  # terms, and f'(1), up to which a series is summed directly
 _DEGREES = (64, 256, 2000)
 _SIZES = (32, 64, 128)  # doubled: the points of one size are among those of the next
 _LONGEST = 100  # more terms are split into two series
@@ -36,9 +36,11 @@ _NEGLIGIBLE = 2e-17
 _ACCEPTED = 5e-16
 _TRIMMED = 4e-17
 _MAX_CUTS = 80
+_FAR = 300.0  # logarithm of sigma's scale: products of two of its values still fit
 _LEADING = 0.04  # of f where its absolute error may stand for a relative one
 _REACHES = (0.25, 0.5, 0.7, 0.85)
-_EPS, _ULPS = 2.0**-52, 64
+_EPS = 2.0**-52
+_SLACK = 1e-12  # |rho| may exceed 1 by this much from rounding upstream; beyond it is an error of the caller
 _ALMOST = 2e-14  # of 1 - rho^2: where it is more, |f(rho)| <= |rho| stays below 1 for all its rounding
 _LARGE_MEAN = 1e6  # E sigma^2/variance beyond which rounding of sigma - c_0 exceeds 1e-14 (measured)
 
@@ -49,7 +51,8 @@ class Reduced:
 
     main: everywhere, or for |rho| <= 1 - REACH^2 where it has a `lower`, the ends then serving the rest; near: on
     |rho| <= reach, where f is so small that main's absolute error would show; upper, lower: next to 1 and -1;
-    slopes: f' between the ends; parity: 1 for even sigma, -1 for odd sigma - c_0, else 0; at_minus_one: f(-1).
+    slopes: f' between the ends; parity: 1 for even sigma, -1 for odd sigma - c_0, else 0; at_minus_one: f(-1);
+    log_weights: log w_k, only where the first of them are below float64.
     """
 
     name: str
@@ -64,6 +67,7 @@ class Reduced:
     at_minus_one: float
     moments: Scaled
     method: str
+    log_weights: Array | None = None
 
     def __call__(self, rho: Array) -> Array:
         """f(rho) for rho in [-1, 1], same shape, NaN for NaN."""
@@ -120,18 +124,36 @@ class Reduced:
         out[far] = value
         return out
 
-    def leading(self, r: Array) -> tuple[int, Array]:
-        """The first power p present and f(r)/r^p, relative accuracy, at 0 <= r <= 1."""
+    def logarithm(self, log_rho: Array) -> Array:
+        """log f(exp(log_rho)) for log_rho <= 0; relative accuracy of f, so absolute accuracy of its logarithm."""
+        if self.log_weights is not None:
+            k = np.flatnonzero(self.log_weights > -math.inf)
+            terms = self.log_weights[k] + k * log_rho[..., None]
+            top = terms.max(axis=-1)
+            rest = np.log(np.sum(np.exp(terms - top[..., None]), axis=-1))
+            return np.asarray(np.where(top == -math.inf, top, top + rest))
+        r = np.exp(log_rho)
         p, value = (self.near or self.main).leading(r)
         beyond = r > self.reach if self.near is not None else r > 1 - REACH * REACH if self.main.lower else r > 1
         if np.any(beyond):
             value[beyond] = self(r[beyond]) / r[beyond] ** p
-        return p, value
+        return np.asarray(p * log_rho + np.log(value))
+
+    def first_weights(self) -> tuple[int, float, float]:
+        """The first power p present, w_p and w_(p+1). Raises PrecisionError where w_p is below float64."""
+        if self.log_weights is not None:
+            raise PrecisionError(f"the first Hermite weights of {self.name} are below 1e-300")
+        parts = self.near or self.main
+        at_zero = np.array([1.0 if not parts.in_square else 0.0])
+        powers = {parts.odd_power: float(parts.odd(at_zero)[0]), parts.even_power: float(parts.even(at_zero)[0])}
+        p = min(k for k, w in powers.items() if w)
+        return p, powers[p], powers.get(p + 1, 0.0)
 
 
 def clipped(values: Array, low: float = -1.0, high: float = 1.0, *, name: str = "rho", eps: float = _EPS) -> Array:
     """values in [low, high]; what lies outside by more than rounding is refused."""
-    outside = (values < low - _ULPS * eps) | (values > high + _ULPS * eps)
+    slack = max(_SLACK, 64 * eps)
+    outside = (values < low - slack) | (values > high + slack)
     if np.any(outside):
         raise ValueError(f"{name} must lie in [{low:g}, {high:g}], got {float(values[outside].flat[0])!r}")
     return np.clip(values, low, high)
@@ -154,11 +176,12 @@ def _built(sigma: Activation) -> Reduced:
     low = varying(sigma)
     tree = sigma.expr
     if tree.op == "add" and tree.args[0].op == "num":  # f does not see a constant, but rounding would
-        bare = replace(sigma, expr=tree.args[1], declared_growth=None)
-        return replace(_built(bare), name=sigma.name, moments=low)
+        bare = _built(replace(sigma, expr=tree.args[1], declared_growth=None))
+        back = math.exp(2 * (bare.moments.log_scale - low.log_scale))
+        return replace(bare, name=sigma.name, moments=replace(low, variance=bare.moments.variance * back))
     closed = closed_weights(tree)
     if closed is not None:
-        return _converged(sigma, low, closed)
+        return replace(_converged(sigma, low, closed), log_weights=log_weights_below_float64(tree))
     if low.second > _LARGE_MEAN * low.variance:
         ratio = abs(low.c0) / math.sqrt(low.variance)
         raise PrecisionError(
@@ -186,7 +209,9 @@ def _converged(sigma: Activation, low: Scaled, weights: Array) -> Reduced:
         sigma.name, _powers(weights), None, None, 0.0, upper, lower, _slope_powers(weights), parity, at_end, low,
         "hermite series",
     )  # fmt: skip
-    return result if last <= _SHORT else _interpolated(result, weights, 0.0)
+    # in powers the rounding of rho^2 counts as often as f'(1) says
+    short = last <= 2 or (last <= _SHORT and upper.slope(np.zeros(1))[0] <= _GENTLE)
+    return result if short else _interpolated(result, weights, 0.0)
 
 
 def _unconverged(sigma: Activation, low: Scaled, weights: Array, tail: float) -> Reduced:
@@ -196,6 +221,8 @@ def _unconverged(sigma: Activation, low: Scaled, weights: Array, tail: float) ->
             f"the dual of {sigma.name} is not available to 1e-14: sigma has a singular point and its Hermite series is "
             f"long (tail {tail:.0e} after {len(weights) - 1} terms)"
         )
+    if abs(low.log_scale) > _FAR:
+        raise PrecisionError(f"the dual of {sigma.name} near |rho| = 1 needs values beyond float64")
     if len(cuts(sigma)) > _MAX_CUTS:
         raise PrecisionError(f"the dual of {sigma.name} is not available to 1e-14: sigma varies on too many scales")
     parity = _sign_of(weights)

@@ -48,8 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     >>> main(["iterate", "sign", "--n", "2", "--depth", "2", "--format", "csv", "--digits", "4"])
     layer,isometry_gap,error,log_isometry_gap,potential,max_correlation,status
     0,0.1438,4.6e-16,-1.939,1.000,0.5000,resolved
-    1,0.05889,6.7e-15,-2.832,0.5000,0.3333,resolved
-    2,0.02397,5.4e-15,-3.731,0.2761,0.2163,resolved
+    1,0.05889,7.6e-16,-2.832,0.5000,0.3333,resolved
+    2,0.02397,3.9e-16,-3.731,0.2761,0.2163,resolved
     0
     """
     parser = _parser()
@@ -148,25 +148,13 @@ def _row(path: Trajectory, l: int) -> tuple[tuple[Cell, ...], tuple[float | None
         float(values[l])
         for values in (path.isometry_gap, path.isometry_gap_error, path.max_correlation, path.max_correlation_error)
     )
-    left = 1.0 - largest
-    # d (x/(1 - x)) = dx/(1 - x)^2; past half of what is left the first order says nothing
-    odds = float(path.potential[l]) if off < left / 2 or not off else math.nan
-    numbers = (gap, error, float(path.log_isometry_gap[l]), odds, largest)
-    bars = (error, None, _log_error(path, l), 2 * off / (left * left) if left else 0.0, off)
+    odds, spread = float(path.potential[l]), float(path.log_potential_error[l])
+    numbers = (gap, error, float(path.log_isometry_gap[l]), odds if spread < 0.5 else math.nan, largest)
+    log_bar = float(path.log_isometry_gap_error[l])
+    bars = (error, None, log_bar if math.isfinite(log_bar) else 0.0, odds * spread if math.isfinite(odds) else 0.0, off)
     cells = [_cell(number) for number in numbers]
     known = [bar if isinstance(cell, float) else None for cell, bar in zip(cells, bars, strict=True)]
     return (l, *cells, path.status[l] or None), (None, *known, None)
-
-
-def _log_error(path: Trajectory, l: int) -> float:
-    gap, log_gap = float(path.isometry_gap[l]), float(path.log_isometry_gap[l])
-    rounding = 4 * float(np.finfo(np.float64).eps) * (1 + abs(log_gap))
-    if not math.isfinite(log_gap):
-        return 0.0
-    if gap > _SMALLEST:
-        return float(path.isometry_gap_error[l]) / gap + rounding
-    # the gap is |G - I|_F^2/(2n), and no entry is off by more than the error of the largest
-    return math.sqrt(2) * len(path.gram) * float(path.max_correlation_error[l] / path.max_correlation[l]) + rounding
 
 
 def _cell(number: float) -> float | str | None:

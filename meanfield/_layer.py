@@ -5,33 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hermite._activation import Activation, ActivationLike, activation
+from hermite._dual import Dual
 from hermite._numbers import as_fraction
 from hermite._numeric import isometry_strength, linearity
 from hermite._reduced import reduced_dual
 
 from ._gram import check_correlation
+from ._pairs import packed, unpacked
+from ._step import Step
 
 Floats: TypeAlias = NDArray[np.float64]
-_SLACK = 1e-12  # |rho| may exceed 1 by this much from rounding upstream; beyond it is an error of the caller
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A wide random layer with layer normalisation after the activation: x -> LN(sigma(gain W x)).
+    """A wide random layer with normalisation after the activation: x -> N(sigma(gain W x)).
 
     W has independent N(0, 1/fan_in) entries and no bias; width tends to infinity. The Gram matrix of inputs with unit
-    diagonal then becomes f(G) entrywise, with the reduced dual f(rho) = sum over k >= 1 of w_k rho^k,
-    w_k = c_k^2/variance of sigma(gain x): the diagonal stays 1.
+    diagonal then becomes, entrywise and with unit diagonal again,
+
+        normalization="layer", centred, then scaled:  f(G), f(rho) = sum over k >= 1 of c_k^2 rho^k / variance,
+        normalization="rms", scaled only:             kappa(G), kappa(rho) = sum over k >= 0 of c_k^2 rho^k / E sigma^2,
+
+    the reduced and the normalised dual of sigma(gain x).
 
     activation: anything `hermite.activation` accepts; gain: a positive or negative number, exact as there. `sigma` is
-    sigma(gain x). Raises the errors of `hermite.activation`; using the layer raises ConstantActivationError,
-    NotSquareIntegrableError, or PrecisionError for a dual that is not available to 1e-14.
+    sigma(gain x). Raises the errors of `hermite.activation`, and ValueError for another normalization; using the layer
+    raises ConstantActivationError, NotSquareIntegrableError, or PrecisionError for a dual that is not available.
 
     Source: arXiv:2305.18399, equation (10) and section 5.
 
@@ -42,9 +48,12 @@ class Layer:
     """
 
     activation: ActivationLike
+    normalization: Literal["layer", "rms"] = field(default="layer", kw_only=True)
     gain: Any = field(default=1, kw_only=True)
 
     def __post_init__(self) -> None:
+        if self.normalization not in ("layer", "rms"):
+            raise ValueError(f"normalization must be 'layer' or 'rms', got {self.normalization!r}")
         object.__setattr__(self, "activation", activation(self.activation))
         gain = as_fraction(self.gain, "gain")
         if gain == 0:
@@ -59,7 +68,7 @@ class Layer:
 
     @property
     def linearity(self) -> float:
-        """r = f'(0) = 2 - isometry strength: the rate at which small correlations shrink."""
+        """r = c_1^2/variance = 2 - isometry strength: the rate of small correlations with layer normalisation."""
         return linearity(self.sigma)
 
     @property
@@ -72,24 +81,28 @@ class Layer:
         """A short name for legends and messages."""
         return self.sigma.name
 
-    def map(self, rho: ArrayLike) -> float | Floats:
-        """f(rho), the next correlation of two inputs with correlation rho in [-1, 1]; shape kept, NaN stays NaN.
+    @cached_property
+    def step(self) -> Step:
+        """The map as arithmetic, built on first use."""
+        f = reduced_dual(self.sigma)
+        low = f.moments
+        share = 1.0 if self.normalization == "layer" or low.c0 == 0.0 else low.variance / low.second
+        return Step(f, 1.0 - share, share, self.sigma.is_opaque)
 
-        Relative error about 1e-15 towards 0, absolute 1e-14 elsewhere; f(1) = 1 exactly, and f(-1) = -1 or 1 exactly
-        where sigma - c_0 is odd or sigma is even. Raises ValueError for |rho| beyond 1 by more than rounding.
+    def map(self, rho: ArrayLike) -> float | Floats:
+        """The next correlation of two inputs with correlation rho in [-1, 1]; shape kept, NaN stays NaN.
+
+        f(rho) = `Dual.reduced` or kappa(rho) = `Dual.normalized` by the normalization, and as accurate as they are:
+        1 maps to 1 exactly, and so does -1 to -1 or 1 where f is odd or even. Raises ValueError for |rho| beyond 1 by
+        more than rounding.
 
         >>> round(Layer("sin").map(0.5), 12)  # sinh(1/2)/sinh(1)
         0.443409441985
+        >>> round(Layer("relu", normalization="rms").map(0.0), 12)  # 1/pi
+        0.318309886184
         """
-        values = np.asarray(rho)
-        if values.dtype.kind not in "fiub":
-            raise ValueError(f"rho must hold real numbers, got dtype {values.dtype}")
-        r = values.astype(np.float64)
-        size = np.abs(r)
-        if np.any(size > 1 + _SLACK):
-            raise ValueError(f"rho must lie in [-1, 1], got {float(r.ravel()[np.nanargmax(size)])!r}")
-        mapped = reduced_dual(self.sigma)(np.clip(r, -1.0, 1.0))
-        return mapped if mapped.ndim else float(mapped)
+        dual = Dual(self.sigma)
+        return dual.reduced(rho) if self.normalization == "layer" else dual.normalized(rho)
 
     def __call__(self, G: ArrayLike) -> Floats:
         """The next Gram matrix of a correlation matrix G, shape (..., n, n): symmetric, diagonal exactly 1.
@@ -100,11 +113,10 @@ class Layer:
 
     def advance(self, C: Floats) -> Floats:
         """The layer on matrices known to be correlation matrices; only the upper triangle is computed."""
-        rows, columns = np.triu_indices(C.shape[-1], 1)
+        n, step = C.shape[-1], self.step
         out = np.empty_like(C)
-        out[..., rows, columns] = out[..., columns, rows] = reduced_dual(self.sigma)(C[..., rows, columns])
-        diagonal = np.arange(C.shape[-1])
-        out[..., diagonal, diagonal] = 1.0
+        for source, target in zip(C.reshape(-1, n, n), out.reshape(-1, n, n), strict=True):
+            target[...] = unpacked(step(packed(source)), n)
         return out
 
 

@@ -1,0 +1,132 @@
+"""One network: all pairs of inputs through its layers, explicit while they are large, by one formula once small.
+
+Read by `_dynamics`, which checks arguments before and records what was found after.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+
+from ._functionals import estimate_isometry_gap
+from ._gap import EPS, SINGULAR, UNRESOLVED, ZERO, Gap, gap_of, gap_of_clusters, is_poor, rms_offdiagonal
+from ._march import WORTH, Largest, Pairs
+from ._pairs import packed
+from ._step import Floats, Step
+from ._tail import Tail, log1p_error
+
+_SMALLEST = 1e-290  # gaps below it have lost digits to underflow
+_STRETCH = 16  # layers between two looks at how large the pairs are
+_ROOM = 600.0  # logarithm of how far pairs may fall in a stretch: float64 ends at 708
+
+
+class Run:
+    """The way of all pairs through the layers: explicit while they are large, by one formula once they are small."""
+
+    def __init__(self, steps: list[Step], C: Floats, near: Floats | None, wanted: frozenset[int]) -> None:
+        self.steps, self.wanted = steps, sorted(wanted)
+        values = packed(C)
+        fast = len(values) * len(steps) >= WORTH
+        self.state: Pairs | Tail = Pairs.of(len(C), values, None if near is None else packed(near), fast=fast)
+        self.tops: list[Largest] = [self.state.top]
+        self.gaps: dict[int, tuple[Gap, float]] = {}  # with the error of the logarithm
+        self.gap_layers = wanted
+        if 0 in wanted:
+            self.gaps[0] = _with_log_error(first_gap(C, near), 0.0)
+
+    def __iter__(self) -> Iterator[int]:
+        """The number of layers done, after every stretch."""
+        while (done := len(self.tops) - 1) < len(self.steps):
+            self._switch(done)
+            if isinstance(self.state, Tail):
+                self.state.advance(self.steps[done])
+                self.tops.append(self.state.top)
+            else:
+                self.tops += self.state.advance(self.steps[done : done + self._stretch(done)])
+            done = len(self.tops) - 1
+            if done in self.gap_layers:
+                self.gaps[done] = self._gap(done)
+            yield done
+
+    def _switch(self, done: int) -> None:
+        """Between the explicit pairs and their formula, as the next layer asks for."""
+        step, state = self.steps[done], self.state
+        if isinstance(state, Pairs):
+            small = not len(state.close.index) and state.largest_open > 0.0
+            if small and Tail.takes(step, state.largest_open):
+                self.state = Tail(state)
+        elif not Tail.takes(step, state.size):
+            self.state = state.pairs()
+
+    def _stretch(self, done: int) -> int:
+        """How many layers to go before the next look: to a layer with a gap, and not far beyond smallness."""
+        following = bisect_right(self.wanted, done)
+        until = (self.wanted[following] if following < len(self.wanted) else len(self.steps)) - done
+        p, first, _ = self.steps[done].first
+        assert isinstance(self.state, Pairs)
+        if p == 0:
+            return 1 if self.state.largest_open > 0.5 else min(until, _STRETCH)
+        ahead = self.steps[done : done + _STRETCH]
+        same = next((i for i, s in enumerate(ahead) if s is not ahead[0]), len(ahead))
+        # none of the pairs that matter may leave float64 on the way
+        size = max(-math.log(max(self.state.largest_open, 1e-300)), 1.0) - math.log(first)
+        room = _ROOM / size if p == 1 else math.log(max(_ROOM / size, 1.0)) / math.log(p)
+        return max(1, min(until, same, _STRETCH, int(room)))
+
+    def _gap(self, layer: int) -> tuple[Gap, float]:
+        if isinstance(self.state, Pairs):
+            top, count = self.state.largest_open, len(self.state.values)
+            entries = math.sqrt(count) * self.state.error / top if top else math.inf
+            return _with_log_error(gap_of_pairs(self.state), entries)
+        return self.state.gap(len(self.wanted) - bisect_left(self.wanted, layer))
+
+    @property
+    def gram(self) -> Floats:
+        state = self.state.pairs() if isinstance(self.state, Tail) else self.state
+        return state.matrix()
+
+
+def first_gap(C: Floats, near: Floats | None) -> Gap:
+    """The gap at layer 0, where the entries, or their distances from 1, are exact."""
+    if near is not None:
+        return gap_of_clusters(C, near)
+    first = estimate_isometry_gap(C)
+    value, error = float(first.value), float(first.error)
+    log_value = gap_of(C).log_value if first.status == "resolved" else math.log(value) if value > 0 else -math.inf
+    return Gap(value, error, log_value, first.status)  # type: ignore[arg-type]  # one matrix: one status
+
+
+def _with_log_error(gap: Gap, entries: float) -> tuple[Gap, float]:
+    """A gap and the error of its logarithm; entries: relative error of |E|_F, which decides where gaps underflow."""
+    if gap.error == 0.0 or math.isinf(gap.value):
+        return gap, 0.0 if gap.error == 0.0 else math.inf
+    relative = gap.error / gap.value if gap.value > _SMALLEST else 16.0 * EPS + entries * (2.0 + entries)
+    return gap, log1p_error(relative)
+
+
+def gap_of_pairs(pairs: Pairs) -> Gap:
+    """The gap of a later layer, whose entries are off by as much as the pairs know."""
+    if pairs.parallel:
+        return SINGULAR
+    if not len(pairs.close.index) and pairs.largest_open == 0.0:
+        return ZERO
+    C = pairs.matrix()
+    gap = _later_gap(C, pairs.error)
+    if not len(pairs.close.index) and not is_poor(gap):
+        return gap
+    other = gap_of_clusters(C, pairs.complements(), entry_error=pairs.complement_error)
+    return min(gap, other, key=lambda each: each.error)
+
+
+def _later_gap(G: Floats, entry_error: float) -> Gap:
+    """The gap with an error bar that counts the errors of the entries: |d gap| <= |C^-1 - I|_F |dC|_F / n."""
+    gap, n = gap_of(G, rounded=True), len(G)
+    if gap.status != "resolved" or gap.value == 0.0:
+        return gap
+    size = math.sqrt(n * (n - 1)) * float(rms_offdiagonal(G))
+    # |C^-1 - I|_F costs a solve: where the series does not give it, it is read off the error bar of gap_of
+    counted = (2.0 if n == 2 else 2.0 + 2.0 * math.sqrt(n)) * EPS * min(1.0, size)
+    excess = size / (1.0 - size) if size < 0.5 else n * gap.error / counted
+    relative = excess * math.sqrt(n * (n - 1)) * entry_error
+    return UNRESOLVED if relative >= 0.5 else gap._replace(error=gap.error - math.log1p(-relative) / n)

@@ -1,0 +1,169 @@
+"""Correlations that have become small: one formula for all pairs, whatever the number of layers still to come.
+
+Where f(rho) = r rho + w rho^2 + ..., a pair with |rho| < 1e-9 stays R (y + q y^2) with y its value at the start over
+the largest one, and R, q the same for all pairs:
+
+    R' = r R,    q' = q + w R/r,
+
+off by |rho|^2 relative. Where c_1 = 0, f(rho) = w rho^p (1 + ...), and below 1e-17 log|rho| = A log|y| + B with
+
+    A' = p A,    B' = p B + log w.
+
+So a layer costs a few operations, log R and B never underflow, and the gap is -1/n log det of I + E by its series,
+
+    gap = |E|_F^2/(2 n) - tr E^3/(3 n) + ...,    the rest at most |E|_F^4/(4 n (1 - |E|_F)),
+
+because |tr E^k| <= |E|_F^k for k >= 2. Read by `_dynamics`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ._gap import Gap
+from ._march import Largest, Pairs
+from ._pairs import unpacked
+from ._step import Floats, Step
+
+_EPS = 2.0**-52
+_LINEAR, _POWER = 1e-9, 1e-17  # sizes below which second-order terms, and first-order ones, are below the last digit
+_NEGLIGIBLE = 4 * _EPS
+_WORTH_A_PRODUCT = 6  # factorisations in the time of one matrix product
+_BEYOND = 10**308  # binary exponents whose product with log 2 leaves float64
+
+
+class Tail:
+    """All pairs from the layer on at which they had become small.
+
+    R is mantissa 2^exponent, so that products of any number of layers keep their digits and have a logarithm.
+    """
+
+    def __init__(self, pairs: Pairs) -> None:
+        top = pairs.largest_open
+        self.n, self.fast = pairs.n, pairs.fast
+        self.y = pairs.values / top
+        self.mantissa, self.exponent = math.frexp(top)
+        self.power, self.bend = 1, 0.0
+        self.relative = pairs.error / top  # of the largest pairs; no other is further off in absolute terms
+        self.signed = True
+        self.highest, self.lowest = float(self.y.max(initial=0.0)), float(self.y.min(initial=0.0))
+        self.squares, self.cubes = float(np.sum(self.y**2)), float(np.sum(self.y**3))
+        self.triangles: float | None = None  # tr Y^3
+        self.logs: Floats | None = None
+
+    @staticmethod
+    def takes(step: Step, size: float) -> bool:
+        """Whether pairs of at most this size go through the step by their first terms."""
+        p, first, second = step.first
+        if p == 0:
+            return False
+        if p == 1:
+            bend = second / (first * (1.0 - first)) if second else 0.0
+            return size * max(1.0, bend, 1.0 / first) <= _LINEAR
+        return size * max(1.0, second / first) <= _POWER
+
+    def advance(self, step: Step) -> None:
+        """Through one layer that `takes` pairs of this size."""
+        p, first, second = step.first
+        if p == 1 and self.power == 1:
+            self.bend += second * self.scale / first
+        elif p > 1:
+            self.bend = 0.0
+            self.power *= p
+            self.signed = self.signed and p % 2 == 1
+        mantissa, shift = math.frexp(first)
+        mantissa, more = math.frexp(self.mantissa**p * mantissa)
+        self.mantissa, self.exponent = mantissa, p * self.exponent + shift + more
+        self.relative = p * (self.relative + _EPS) + step.rounding
+
+    @property
+    def scale(self) -> float:
+        """R, 0 where it leaves float64."""
+        return math.ldexp(self.mantissa, self.exponent) if self.exponent > -1100 else 0.0
+
+    @property
+    def log_scale(self) -> float:
+        """log R."""
+        return math.log(self.mantissa) + self.exponent * math.log(2.0) if self.exponent > -_BEYOND else -math.inf
+
+    @property
+    def size(self) -> float:
+        """The largest |rho|."""
+        return self.scale * self._bent
+
+    @property
+    def _bent(self) -> float:
+        """The largest |rho|/R."""
+        return max(abs(y + self.bend * y * y) for y in (self.highest, self.lowest)) if self.power == 1 else 1.0
+
+    @property
+    def top(self) -> Largest:
+        log_value, value = self.log_scale + math.log(self._bent), self.size
+        error = max(value * self.relative, math.ulp(0.0))
+        log_error = log1p_error(self.relative) + _EPS * abs(log_value) if log_value > -math.inf else math.inf
+        return Largest(value, 1.0 - value, error, log_value - math.log1p(-value), log_error)
+
+    def pairs(self) -> Pairs:
+        """The pairs themselves."""
+        with np.errstate(divide="ignore", under="ignore"):
+            if self.log_scale == -math.inf:
+                values = np.zeros_like(self.y)
+            elif self.power == 1:
+                values = self.scale * (self.y + self.bend * self.y**2)
+            else:
+                values = np.exp(float(self.power) * np.log(np.abs(self.y)) + self.log_scale)
+                values = np.copysign(values, self.y) if self.signed else values
+        return Pairs.of(self.n, values, error=self.top.error, fast=self.fast)
+
+    def gap(self, remaining: int) -> tuple[Gap, float]:
+        """The isometry gap by the series above, with what is left out in its error, and the error of its logarithm.
+
+        remaining: at how many layers, this one included, a gap will be asked for: tr E^3 serves them all, at the price
+        of a matrix product, so for few of them its bound must do.
+        """
+        if self.log_scale == -math.inf:
+            return Gap(0.0, math.ulp(0.0), -math.inf, "underflow"), math.inf
+        total = self._sum_of_squares()  # over R^2
+        norm, left_out, cube = math.sqrt(2.0 * total) * self.scale, 0.0, 0.0
+        if self.power == 1:
+            left_out = 2.0 * norm / (3.0 * (1.0 - norm))
+            if left_out > _NEGLIGIBLE and (
+                self.triangles is not None or remaining >= _WORTH_A_PRODUCT or self.n <= 256
+            ):
+                cube = -2.0 * self._trace_of_cube() * self.scale**3 / (3.0 * norm * norm)  # over the first term
+                left_out = norm * norm / (2.0 * (1.0 - norm))
+        # |E + dE|^2 against |E|^2, every pair off by at most relative times the largest
+        spread = self.relative * math.sqrt(len(self.y) / max(total, 1.0))
+        relative = spread * (2.0 + spread) + left_out + _NEGLIGIBLE
+        log_value = 2.0 * self.log_scale + math.log(total / self.n) + math.log1p(cube)
+        value = self.scale * (total / self.n * (1.0 + cube)) * self.scale
+        log_error = log1p_error(relative) + _NEGLIGIBLE * abs(log_value)
+        return Gap(value, max(value * relative, math.ulp(0.0)), log_value, "resolved"), log_error
+
+    def _trace_of_cube(self) -> float:
+        """tr Y^3, of which the bend is 1e-9."""
+        if self.triangles is None:
+            self.triangles = _trace_of_cube(unpacked(self.y, self.n, 0.0))
+        return self.triangles
+
+    def _sum_of_squares(self) -> float:
+        """The sum of (rho/R)^2 over all pairs."""
+        if self.power == 1:
+            return self.squares + 2.0 * self.bend * self.cubes
+        if self.logs is None:
+            size = np.abs(self.y)
+            self.logs = np.log(size[size > 0.0])
+        power = float(self.power)
+        self.logs = self.logs[self.logs * power > -25.0]  # exp(-50) is below the last digit, and only falls
+        return float(np.sum(np.exp(2.0 * power * self.logs)))
+
+
+def _trace_of_cube(Y: Floats) -> float:
+    """tr Y^3 of a symmetric matrix, a block of rows at a time."""
+    return math.fsum(float(np.sum((Y[i : i + 256] @ Y) * Y[i : i + 256])) for i in range(0, len(Y), 256))
+
+
+def log1p_error(relative: float) -> float:
+    return -math.log1p(-relative) if relative < 1.0 else math.inf
