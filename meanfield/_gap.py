@@ -152,12 +152,14 @@ def gap_of_clusters(C: Floats, near: Floats | None = None, *, entry_error: float
         return SINGULAR
     value, inverse = _cholesky_gap(basis.A, math.inf, overwrite=True)
     value -= basis.log_lengths / n
+    if math.isinf(value) or entry_error >= 0.5:
+        return UNRESOLVED
     rounding = _factor_error(n) * min(1.0, basis.size)
     excess = float(np.linalg.norm(inverse))
     # sign vectors give the size of the inverse within a factor of two
     linear = (excess * rounding + float((inverse * basis.loss).sum())) * (2.0 if n > 64 else 1.0)
     remainder = (1.0 + excess) * (rounding + float(np.linalg.norm(basis.loss)))
-    if not (linear < 0.5 and remainder < 0.5):
+    if linear >= 0.5 or remainder >= 0.5:
         return UNRESOLVED
     edges = -basis.edges * math.log1p(-entry_error)
     error = linear + remainder**2 / (2.0 * (1.0 - remainder)) + edges

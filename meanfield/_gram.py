@@ -151,7 +151,8 @@ def check_gram(G: ArrayLike, *, name: str = "G") -> Floats:
 
     G: (..., n, n), any real dtype, list or view; never modified (the answer may share its memory). Rounding
     is forgiven up to t = max(n, 16) eps, eps of the dtype of G: asymmetry up to t max|G| is averaged away,
-    and the smallest eigenvalue may be as low as -t max|G|. One more array of the size of a matrix is held meanwhile.
+    and the smallest eigenvalue may be as low as -t max|G|. Meanwhile one array of the size of a matrix is held, and
+    one more where G is not exactly symmetric.
     """
     checked = check_symmetric(G, name=name)
     check_semidefinite(checked, G, name=name)

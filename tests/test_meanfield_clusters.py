@@ -303,6 +303,16 @@ def test_a_distance_of_zero_is_singular(n: int, sign: float) -> None:
 def test_an_indefinite_matrix_is_unresolved() -> None:
     C = np.array([[1, 0.9, 0.9], [0.9, 1, -0.9], [0.9, -0.9, 1]])
     assert gap_of_clusters(C).status == "unresolved"
+    beside_an_orthogonal_one = np.eye(4)
+    beside_an_orthogonal_one[:3, :3] = C
+    assert gap_of_clusters(beside_an_orthogonal_one).status == "unresolved"
+
+
+def test_an_error_of_half_a_distance_and_more_is_unresolved() -> None:
+    near = np.array([[0.0, 1e-8, 1.0], [1e-8, 0.0, 1.0], [1.0, 1.0, 0.0]])
+    C = np.where(near < 0.5, 1 - near, 0.0)
+    for error in (0.5, 1.0, 2.0):
+        assert gap_of_clusters(C, near, entry_error=error).status == "unresolved"
 
 
 # --- the basis ------------------------------------------------------------------------------------------------------
