@@ -36,7 +36,6 @@ ELSEWHERE = {
     "sym-06": "an integral with a symbol: test_hermite_symbolic.py",
 }
 ELSEWHERE |= {i: "Gram matrices and their functionals" for i in CASES if i.startswith(("gram", "hyp"))}
-ELSEWHERE |= {i: "dual activations as a public function" for i in CASES if i.startswith("dual")}
 ELSEWHERE |= {i: "layers and their iteration" for i in CASES if i.startswith("mf")}
 ELSEWHERE |= {i: "finite networks and torch" for i in CASES if i.startswith("tor")}
 
@@ -245,6 +244,49 @@ def _(e: dict[str, Any]) -> None:
     large = hermite.activation("softplus", beta=10**30)
     assert float(large(1.0)) == 1.0
     assert float(large(-1.0)) == 0.0
+
+
+# ---- the dual -------------------------------------------------------------------------------------------------
+
+
+@case("dual-01")
+def _(e: dict[str, Any]) -> None:
+    same(float(hermite.dual("relu", 0.99999)), e["value"])
+    # a callable goes through the double integral, where the ridge of the joint density was missed
+    same(float(hermite.dual(lambda x: np.maximum(x, 0), 0.99999)), e["value"])
+
+
+@case("dual-02")
+def _(e: dict[str, Any]) -> None:
+    d = hermite.Dual("relu")
+    assert d(1.0000000000000002) == float(e["1+ulp"])
+    assert d(-1.0000000000000002) == float(e["-1-ulp"])
+    x = np.random.default_rng(0).standard_normal((2000, 7))
+    x /= np.sqrt(np.sum(x * x, axis=1, keepdims=True))
+    cosines = np.sum(x * x, axis=1)
+    assert cosines.max() > 1
+    assert np.abs(d(cosines) - float(e["1+ulp"])).max() <= 2e-15
+    assert e["1.1"] == "ValueError"
+    with pytest.raises(ValueError, match=r"rho must lie in \[-1, 1\], got 1.1"):
+        d(1.1)
+
+
+@case("dual-03")
+def _(e: dict[str, Any]) -> None:
+    d = hermite.Dual("relu")
+    # the slope at 1 is E sigma'^2 by quadrature
+    assert d.derivative(1.0) == pytest.approx(float(e["at 1"]), rel=1e-14)
+    assert d.derivative(-1.0) == float(e["at -1"])
+
+
+@case("dual-05")
+def _(e: dict[str, Any]) -> None:
+    assert "smallest eigenvalue >= -n*eps*largest" in e["rule"]
+    angles = 2 * np.pi * np.arange(60) / 60
+    x = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    for spec in ("relu", "erf"):
+        values = np.linalg.eigvalsh(np.asarray(hermite.dual(spec, x @ x.T)))
+        assert values[0] >= -60 * 2.0**-52 * values[-1]
 
 
 def test_every_case_is_asked_somewhere() -> None:
