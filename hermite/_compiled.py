@@ -147,17 +147,28 @@ def fill(f: Reduced, rho: Array, out: Array, offset: float, scale: float, edge: 
     return index[rho[index] < edge]
 
 
+_MAP = """
+def map(rho, offset, scale):
+    for i in range(rho.shape[0]):
+        x = rho[i]
+{lines}
+        rho[i] = offset + scale * f
+"""
+_SIZE = """
+def size(rho):
+    high = 0.0
+    low = 0.0
+    for i in range(rho.shape[0]):
+        x = rho[i]
+        high = x if x > high else high
+        low = x if x < low else low
+    return max(high, -low)
+"""
 _STEPPER = """
 def stepper(rho, count, offset, scale, largest):
     for layer in range(count):
-        top = 0.0
-        for i in range(rho.shape[0]):
-            x = rho[i]
-{lines}
-            f = offset + scale * f
-            rho[i] = f
-            top = max(top, abs(f))
-        largest[layer] = max(largest[layer], top)
+        map(rho, offset, scale)
+        largest[layer] = max(largest[layer], size(rho))
 """
 
 
@@ -165,9 +176,12 @@ def stepper(rho, count, offset, scale, largest):
 def stepper(f: Reduced) -> Any:
     """(rho, count, offset, scale, largest): rho becomes offset + scale f(rho), count times, in place.
 
-    largest[layer] is raised to the largest |rho| after each. For numbers in [-1, 1] without NaN.
+    largest[layer] is raised to the largest |rho| after each. For numbers in [-1, 1] without NaN. The largest is sought
+    in a loop of its own: inside the other it would keep that from being vectorised.
     """
-    lines = "\n".join(" " * 12 + line for line in formula(f))
-    found = compiled(_STEPPER.format(lines=lines), "stepper", {"contract", "nnan", "nsz"})
+    lines = "\n".join(" " * 8 + line for line in formula(f))
+    through = compiled(_MAP.format(lines=lines), "map", {"contract"})
+    size = compiled(_SIZE, "size", {"nnan", "nsz"})
+    found = compiled(_STEPPER, "stepper", {"contract"}, map=through, size=size)
     found(np.zeros(2), 1, 0.0, 1.0, np.zeros(1))
     return found

@@ -144,7 +144,9 @@ class Dual:
                 f"the dual of {self.sigma.name} leaves float64: E sigma^2 is about "
                 f"exp({exponent + math.log(self._map.moments.second):.6g}); normalized and reduced are available"
             )
-        for _ in range(8):  # the factor alone need not fit
+        if abs(exponent) < 700:
+            return value * math.exp(exponent)
+        for _ in range(8):  # the factor alone does not fit
             value *= math.exp(exponent / 8)
         return value
 
@@ -216,7 +218,12 @@ class _Affine:
 
     def _mend(self, rho: Array, out: Array, near: Any) -> None:
         s = np.sqrt(np.maximum(1 + rho[near], 0.0))  # 1 + rho is exact
-        out[near] = self.scale * self.f.lower.change(s)
+        change = self.f.lower.change if self.f.tail is None else self._from_tail
+        out[near] = self.scale * change(s)
+
+    def _from_tail(self, s: Array) -> Array:
+        assert self.f.tail is not None
+        return self.f.tail(s) / self.f.moments.variance
 
 
 def _edge(f: Reduced) -> float:
@@ -224,8 +231,8 @@ def _edge(f: Reduced) -> float:
     low = f.moments
     if abs(low.c0**2 + low.variance * f.at_minus_one) > _NOTHING * low.second:
         return -1.0
-    s = np.geomspace(1e-12, REACH, 400)
-    small = np.abs(f.lower.change(s)) * low.variance < _SMALL * low.second
+    s = np.geomspace(1e-12, REACH if f.tail is None else f.tail.upper, 400)
+    small = (np.abs(f.lower.change(s)) * low.variance if f.tail is None else f.tail(s)) < _SMALL * low.second
     return float(s[small][-1] ** 2 - 1) if np.any(small) else -1.0
 
 

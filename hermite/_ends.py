@@ -128,13 +128,14 @@ class End:
         return out
 
 
-def end_from(source: Source, name: str, scale: float = 0.0) -> End:
+def end_from(source: Source, name: str, scale: float = 0.0, *, vanishing: bool = False) -> End:
     """The End whose A and B are given: one series if it converges, else more of them, shorter towards s = 0.
 
     Errors are relative to A and B, or to the scale where that is larger: near -1 what is left of f' by cancellation.
+    vanishing: f' may be 0 at the end, without cancellation, so that the source knows how it grows from there.
     """
     start = source(0.0)
-    order = _order(source) if start == (0.0, 0.0) else 0
+    order = _order(source) if vanishing and start == (0.0, 0.0) else 0
     whole = source if order == 0 else _divided(source, order)
     return End(_integrated(_found(whole, name, scale), order), order, start)
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from ._activation import Activation
 from ._algebra import as_polynomial
+from ._apart import GapTail, is_apart, tail_of
 from ._closed import closed_weights, log_weights_below_float64
 from ._ends import REACH, End, chebyshev, end_from, oracle_source, series_source
 from ._numeric import Scaled, varying
@@ -52,7 +53,8 @@ class Reduced:
     main: everywhere, or for |rho| <= 1 - REACH^2 where it has a `lower`, the ends then serving the rest; near: on
     |rho| <= reach, where f is so small that main's absolute error would show; upper, lower: next to 1 and -1;
     slopes: f' between the ends; parity: 1 for even sigma, -1 for odd sigma - c_0, else 0; at_minus_one: f(-1);
-    log_weights: log w_k, only where the first of them are below float64.
+    log_weights: log w_k, only where the first of them are below float64; tail: E sigma(X) sigma(Y) next to -1 where it
+    falls faster than any power.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Reduced:
     moments: Scaled
     method: str
     log_weights: Array | None = None
+    tail: GapTail | None = None
 
     def __call__(self, rho: Array) -> Array:
         """f(rho) for rho in [-1, 1], same shape, NaN for NaN."""
@@ -227,12 +230,15 @@ def _unconverged(sigma: Activation, low: Scaled, weights: Array, tail: float) ->
         raise PrecisionError(f"the dual of {sigma.name} is not available to 1e-14: sigma varies on too many scales")
     parity = _sign_of(weights)
     upper = end_from(oracle_source(sigma, low, lower=False), sigma.name)
-    lower = _mirrored(upper, parity) or end_from(oracle_source(sigma, low, lower=True), sigma.name, upper.scale)
+    apart = is_apart(sigma)
+    lower = _mirrored(upper, parity) or end_from(
+        oracle_source(sigma, low, lower=True), sigma.name, upper.scale, vanishing=apart
+    )
     at_end = float(parity) if parity else at_minus_one(sigma, low)
     empty = _powers(weights[:3])
     result = Reduced(
         sigma.name, empty, _homogeneous(sigma), None, 0.0, upper, lower, empty, parity, at_end, low,
-        "hermite series and interpolation",
+        "hermite series and interpolation", tail=tail_of(sigma, low) if apart else None,
     )  # fmt: skip
     return _interpolated(result, weights, tail)
 

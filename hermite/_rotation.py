@@ -85,22 +85,24 @@ def conditional(sigma: Activation, g: Function, mean: float, deviation: float) -
     return float(np.sum(weight * values * np.exp(-0.5 * z * z))) / math.sqrt(2 * math.pi)
 
 
-def pair(sigma: Activation, g: Function, s: float, *, mirrored: bool) -> float:
+def pair(sigma: Activation, g: Function, s: float, *, mirrored: bool, start: float = 0.0) -> float:
     """E g(X) g(Y), or E g(X) g(-Y) if mirrored, where X and Y have correlation 1 - s^2, 0 <= s < 1.
 
     g is smooth between the cuts of sigma. With X = U cos + V sin and Y = U cos - V sin (angle arccos(rho)/2) a kink a
     lies at u = (a -+ v sin)/cos, and two kinks meet at v = (a - b)/(2 sin). A joint density on a fixed grid would
     miss the ridge at rho near 1. Both integrands are even: in v for (X, Y), in u for (X, -Y).
+
+    start: if mirrored, g(X) g(-Y) is known to vanish for |v| < start, and the result is times exp(start^2/2).
     """
     sine, cosine = s * math.sqrt(0.5), math.sqrt(1 - 0.5 * s * s)  # of half of arccos(1 - s^2)
     reach = BULK + 2 * abs(panels(sigma).peak)
     kinks = _kinks(sigma)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         meet = np.subtract.outer(kinks, -kinks if mirrored else kinks).ravel() / (2 * sine)
-    lowest = -BULK if mirrored else 0.0
-    v_edges = np.unique(np.concatenate([np.arange(lowest, BULK + 1.0, 1.5), meet[(meet > lowest) & (meet < BULK)]]))
+    v_edges = _outer_edges(meet, start, mirrored=mirrored)
     v, v_weight = _composite(v_edges[:-1], v_edges[1:])
-    keep = v_weight * np.exp(-v * v / 2) > 1e-19
+    v_weight = v_weight * np.exp(-0.5 * np.maximum(np.abs(v) - start, 0.0) * (np.abs(v) + start))
+    keep = (v_weight > 1e-19) & (np.abs(v) >= start)
     v, v_weight = v[keep], v_weight[keep]
     # both marginals decay at |x| = reach, so u ends at reach/cos
     u_low, u_high = 0.0 if mirrored else -reach / cosine, reach / cosine
@@ -111,6 +113,16 @@ def pair(sigma: Activation, g: Function, s: float, *, mirrored: bool) -> float:
         inner = _inner(cuts(sigma), g, (sine, cosine), grid, v[part], mirrored=mirrored)
         total += float(np.sum(v_weight[part] * inner))
     return 2 * total / (2 * math.pi)
+
+
+def _outer_edges(meet: Array, start: float, *, mirrored: bool) -> Array:
+    """Panels in v: from 0 if the integrand is even in v, else on both sides; finer where the weight decays faster."""
+    grid = start + np.arange(0.0, BULK + 1.0, 1.5) if start < 1 else start + np.geomspace(0.5 / start, BULK, 24)
+    grid = np.append(start, grid)
+    marks = meet[(np.abs(meet) > start) & (np.abs(meet) < start + BULK)]
+    if not mirrored:
+        return np.unique(np.concatenate([grid, marks[marks > 0]]))
+    return np.unique(np.concatenate([grid, -grid, marks]))
 
 
 def _inner(first: Array, g: Function, angle: tuple[float, float], grid: Array, v: Array, *, mirrored: bool) -> Array:
@@ -124,4 +136,4 @@ def _inner(first: Array, g: Function, angle: tuple[float, float], grid: Array, v
     u, weight = _composite(edges[:, :-1], edges[:, 1:])
     x, y = u * cosine + shift, u * cosine - shift
     a, b = g(x), g(-y if mirrored else y)
-    return np.asarray(np.sum(weight * a * b * np.exp(-0.5 * (u * u + (v * v)[:, None])), axis=1))
+    return np.asarray(np.sum(weight * a * b * np.exp(-0.5 * u * u), axis=1))

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._functionals import checked_gap
+from ._gap import Gap, gap_of_clusters
 from ._gram import check_correlation, rounding
 from ._layer import Layer, Layers, as_layers
 from ._march import Largest
-from ._run import Run
+from ._run import GIVEN_ERROR, Run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,18 +146,26 @@ def trajectory(
     >>> round(float(t.isometry_gap[30] / t.isometry_gap[29]), 4)  # approaches (2 - beta)^2
     0.7241
     """
-    C = check_correlation(G0, name="G0")
-    if C.ndim != 2:
-        raise ValueError(f"G0 must be one matrix of shape (n, n), got shape {C.shape}; call once per matrix")
-    near = None if complement is None else _checked_complement(complement, C)
+    if np.ndim(G0) != 2:
+        check_correlation(G0, name="G0")
+        raise ValueError(f"G0 must be one matrix of shape (n, n), got shape {np.shape(G0)}; call once per matrix")
     layers = as_layers(layer, depth)
-    wanted = _gap_layers(gap_layers, len(layers), len(C))
+    wanted = _gap_layers(gap_layers, len(layers), len(np.asarray(G0)))
     report = _reporter(progress, len(layers))
-    run = Run([x.step for x in layers], C, near, wanted)
+    C, first = _first(G0, 0 in wanted and complement is None)
+    near = None if complement is None else _checked_complement(complement, C)
+    if near is not None and 0 in wanted:
+        first = gap_of_clusters(C, near, entry_error=GIVEN_ERROR)
+    run = Run([x.step for x in layers], C, near, first, wanted)
     report(0)
     for done in run:
         report(done)
     return _record(layers, run)
+
+
+def _first(G0: ArrayLike, wanted: bool) -> tuple[Floats, Gap | None]:
+    """The matrix, and its gap if that is wanted: the factorisation that checks the one gives the other."""
+    return checked_gap(G0, name="G0") if wanted else (check_correlation(G0, name="G0"), None)
 
 
 def _checked_complement(given: ArrayLike, C: Floats) -> Floats:

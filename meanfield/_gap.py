@@ -60,32 +60,37 @@ SINGULAR = Gap(math.inf, 0.0, math.inf, "singular")
 UNRESOLVED = Gap(math.inf, math.inf, math.inf, "unresolved")
 
 
-def gap_of(C: Floats, *, rounded: bool = False) -> Gap:
+def gap_of(C: Floats, *, rounded: bool = False, entry_error: float = 0.0) -> Gap:
     """The gap -(1/n) log det C of one correlation matrix, by one Cholesky, or two if C is nearly singular; no checks.
 
-    rounded: C was normalised in float64, so its entries are off by an ulp and |C_ij| = 1 proves nothing.
-    The error bar is c eps |C^-1 - I|_F min(1, |C - I|_F) / n plus a few ulps of the value. The constant
-    c = max(4, 2 sqrt(n)) is measured: rounding in the factorisation adds up like a random walk, and matrices
-    of equal entries, whose rounding errors are alike, reached 0.9 sqrt(n) for n up to 2048. Where the bar is poor,
-    `gap_of_clusters` takes over, if its bar is better. Beside C no more than one array of its size is held.
+    rounded: C was normalised in float64, so its entries are off by an ulp and |C_ij| = 1 proves nothing; entry_error:
+    every entry may be off by so much.
+    The error bar is |C^-1 - I|_F/n times c eps min(1, |C - I|_F), for the factorisation, and the Frobenius norm of the
+    errors of the entries, plus a few ulps of the value. The constant c = max(4, 2 sqrt(n)) is measured: rounding in the
+    factorisation adds up like a random walk, and matrices of equal entries, whose rounding errors are alike, reached
+    0.9 sqrt(n) for n up to 2048. Where the bar is poor, `gap_of_clusters` takes over, if its bar is better. Beside C no
+    more than one array of its size is held.
     """
     n = len(C)
+    pairs = math.sqrt(n * (n - 1))
     largest = float(max_abs_offdiagonal(C))
-    if largest == 0.0:
+    exact = not rounded and entry_error == 0.0
+    if largest == 0.0 and entry_error == 0.0:
         return ZERO
     if largest >= 1.0:
-        return UNRESOLVED if rounded else SINGULAR
-    size = math.sqrt(n * (n - 1)) * float(rms_offdiagonal(C))
+        return SINGULAR if exact else UNRESOLVED
+    size = pairs * float(rms_offdiagonal(C))
+    spread = 2.0 * rounded * EPS * size + entry_error * pairs
     if _series_error(size) < 4.0 * EPS:
-        return _series_gap(size, n, rounded)
+        return _series_gap(size, n, spread)
     if n == 2 and largest > 0.5:
         # a factorisation would lose the digits of 1 - rho^2; its factors are exact
         value = -0.5 * (math.log1p(-largest) + math.log1p(largest))
-        relative = 2.0 * rounded * EPS / (1.0 - largest)
+        relative = max(2.0 * rounded * EPS, entry_error) / (1.0 - largest)
         return UNRESOLVED if relative >= 0.5 else _resolved(value, -math.log1p(-relative), n)
-    gap = _factored_gap(C, size, rounded)
+    gap = _factored_gap(C, size, spread)
     # entries that are off by an ulp have lost what the differences would show
-    if rounded or not is_poor(gap):
+    if not exact or not is_poor(gap):
         return gap
     return min(gap, gap_of_clusters(C), key=lambda each: each.error)
 
@@ -104,19 +109,21 @@ def _series_error(size: float) -> float:
     return 2.0 / 3.0 * size / (1.0 - size) if size < 1.0 else math.inf
 
 
-def _series_gap(size: float, n: int, rounded: bool) -> Gap:
+def _series_gap(size: float, n: int, spread: float) -> Gap:
     value = size * size / (2.0 * n)
-    error = max((4.0 * EPS * (1 + rounded) + _series_error(size)) * value, math.ulp(0.0))
-    return Gap(value, error, 2.0 * math.log(size) - math.log(2.0 * n), "resolved")
+    moved = spread * (2.0 * size + spread) / (2.0 * n)
+    error = max((4.0 * EPS + _series_error(size)) * value + moved, math.ulp(0.0))
+    log_value = 2.0 * math.log(size) - math.log(2.0 * n) if size > 0.0 else -math.inf
+    return Gap(value, error, log_value, "resolved")
 
 
-def _factored_gap(C: Floats, size: float, rounded: bool) -> Gap:
+def _factored_gap(C: Floats, size: float, spread: float) -> Gap:
     n = len(C)
     value, inverse = _cholesky_gap(C, size)
     excess = float(np.linalg.norm(inverse))
     if n * EPS * excess >= 1.0:
         return UNRESOLVED
-    relative = (_factor_error(n) + 2.0 * rounded * EPS) * excess * min(1.0, size)
+    relative = excess * (_factor_error(n) * min(1.0, size) + spread)
     return UNRESOLVED if relative >= 0.5 else _resolved(value, -math.log1p(-relative), n)
 
 

@@ -101,12 +101,14 @@ class Pairs:
 
     @staticmethod
     def of(n: int, values: Floats, delta: Floats | None = None, *, error: float = 0.0, fast: bool = False) -> Pairs:
-        """From packed correlations, each off by at most error, and 1 - |rho| where that is known better."""
-        if delta is None:
-            delta = 1.0 - np.abs(values)
+        """From packed correlations, each off by at most error, and 1 - |rho| where that is known relatively as well."""
+        given = delta is not None
+        delta = 1.0 - np.abs(values) if delta is None else delta
         index = np.flatnonzero(delta < CLOSE)
         with np.errstate(divide="ignore", invalid="ignore"):
             relative = np.where(delta[index] > 0, error / delta[index], 0.0) if error else np.zeros(len(index))
+        if given:  # to relative accuracy
+            relative = np.full(len(index), error)
         close = Close(index, delta[index], np.where(values[index] < 0, -1.0, 1.0), relative)
         result = Pairs(n, values, close, error, 0.0, fast)
         result.largest_open = result._top_of_the_open()

@@ -9,13 +9,13 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
-from ._functionals import estimate_isometry_gap
-from ._gap import EPS, SINGULAR, UNRESOLVED, ZERO, Gap, gap_of, gap_of_clusters, is_poor, rms_offdiagonal
+from ._gap import EPS, SINGULAR, ZERO, Gap, gap_of, gap_of_clusters, is_poor
 from ._march import WORTH, Largest, Pairs
 from ._pairs import packed
 from ._step import Floats, Step
 from ._tail import Tail, log1p_error
 
+GIVEN_ERROR = 16 * EPS  # of distances that come with the inputs: three ulps, and those of their Gram matrix
 _SMALLEST = 1e-290  # gaps below it have lost digits to underflow
 _STRETCH = 16  # layers between two looks at how large the pairs are
 _ROOM = 600.0  # logarithm of how far pairs may fall in a stretch: float64 ends at 708
@@ -24,16 +24,18 @@ _ROOM = 600.0  # logarithm of how far pairs may fall in a stretch: float64 ends 
 class Run:
     """The way of all pairs through the layers: explicit while they are large, by one formula once they are small."""
 
-    def __init__(self, steps: list[Step], C: Floats, near: Floats | None, wanted: frozenset[int]) -> None:
+    def __init__(
+        self, steps: list[Step], C: Floats, near: Floats | None, first: Gap | None, wanted: frozenset[int]
+    ) -> None:
         self.steps, self.wanted = steps, sorted(wanted)
         values = packed(C)
         fast = len(values) * len(steps) >= WORTH
-        self.state: Pairs | Tail = Pairs.of(len(C), values, None if near is None else packed(near), fast=fast)
+        delta, error = (None, 0.0) if near is None else (packed(near), GIVEN_ERROR)
+        self.state: Pairs | Tail = Pairs.of(len(C), values, delta, error=error, fast=fast)
         self.tops: list[Largest] = [self.state.top]
-        self.gaps: dict[int, tuple[Gap, float]] = {}  # with the error of the logarithm
         self.gap_layers = wanted
-        if 0 in wanted:
-            self.gaps[0] = _with_log_error(first_gap(C, near), 0.0)
+        # with the error of the logarithm
+        self.gaps: dict[int, tuple[Gap, float]] = {} if first is None else {0: _with_log_error(first, 0.0)}
 
     def __iter__(self) -> Iterator[int]:
         """The number of layers done, after every stretch."""
@@ -87,16 +89,6 @@ class Run:
         return state.matrix()
 
 
-def first_gap(C: Floats, near: Floats | None) -> Gap:
-    """The gap at layer 0, where the entries, or their distances from 1, are exact."""
-    if near is not None:
-        return gap_of_clusters(C, near)
-    first = estimate_isometry_gap(C)
-    value, error = float(first.value), float(first.error)
-    log_value = gap_of(C).log_value if first.status == "resolved" else math.log(value) if value > 0 else -math.inf
-    return Gap(value, error, log_value, first.status)  # type: ignore[arg-type]  # one matrix: one status
-
-
 def _with_log_error(gap: Gap, entries: float) -> tuple[Gap, float]:
     """A gap and the error of its logarithm; entries: relative error of |E|_F, which decides where gaps underflow."""
     if gap.error == 0.0 or math.isinf(gap.value):
@@ -112,21 +104,11 @@ def gap_of_pairs(pairs: Pairs) -> Gap:
     if not len(pairs.close.index) and pairs.largest_open == 0.0:
         return ZERO
     C = pairs.matrix()
-    gap = _later_gap(C, pairs.error)
-    if not len(pairs.close.index) and not is_poor(gap):
-        return gap
+    if not len(pairs.close.index):
+        gap = gap_of(C, entry_error=pairs.error)
+        if not is_poor(gap):
+            return gap
+    else:  # distances are rounded where they become entries of a matrix
+        gap = gap_of(C, entry_error=pairs.error + EPS / 2)
     other = gap_of_clusters(C, pairs.complements(), entry_error=pairs.complement_error)
     return min(gap, other, key=lambda each: each.error)
-
-
-def _later_gap(G: Floats, entry_error: float) -> Gap:
-    """The gap with an error bar that counts the errors of the entries: |d gap| <= |C^-1 - I|_F |dC|_F / n."""
-    gap, n = gap_of(G, rounded=True), len(G)
-    if gap.status != "resolved" or gap.value == 0.0:
-        return gap
-    size = math.sqrt(n * (n - 1)) * float(rms_offdiagonal(G))
-    # |C^-1 - I|_F costs a solve: where the series does not give it, it is read off the error bar of gap_of
-    counted = (2.0 if n == 2 else 2.0 + 2.0 * math.sqrt(n)) * EPS * min(1.0, size)
-    excess = size / (1.0 - size) if size < 0.5 else n * gap.error / counted
-    relative = excess * math.sqrt(n * (n - 1)) * entry_error
-    return UNRESOLVED if relative >= 0.5 else gap._replace(error=gap.error - math.log1p(-relative) / n)
