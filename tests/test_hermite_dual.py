@@ -8,14 +8,16 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import mpmath as mp
 import numpy as np
 import pytest
 from _activations import DATA, SPECS
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from scipy.special import ndtr
 
 import hermite
 from hermite._reduced import reduced_dual
@@ -273,6 +275,126 @@ def test_sums_by_the_weights(a: float, b: float) -> None:
     rho = np.array([-1.0, -0.7, -0.05, 0.2, 0.6, 0.999])
     wanted = (a**2 * rho + b**2 * rho**2 + rho**3) / (a**2 + b**2 + 1)
     assert np.abs(reduced_dual(sigma)(rho) - wanted).max() <= 1e-14
+
+
+# ---- drawn ----------------------------------------------------------------------------------------------------
+
+SOME = [
+    "relu",
+    "step",
+    "abs",
+    "hardtanh",
+    "threshold",
+    "softsign",
+    "elu",
+    "tanh",
+    "gelu",
+    "exp(3*x)",
+    "sin(5*x)",
+    "cube",
+]
+distances = st.one_of(st.floats(0, 1), st.integers(-300, 0).map(lambda k: 10.0**k))
+
+
+@given(st.sampled_from(SOME), distances)
+def test_distances(spec: str, delta: float) -> None:
+    """f is convex with f(1) = 1 and f(rho) <= rho on [0, 1]: distances from 1 grow, by at most f'(1)."""
+    d = hermite.Dual(spec)
+    change = d.complement(delta)
+    assert delta * (1 - 1e-14) <= change <= 1
+    if delta > 0:
+        assert change <= delta * d.derivative(1.0) / hermite.variance(spec) * (1 + 1e-13)
+    if 1 - (1 - delta) == delta:
+        assert change + d.reduced(1 - delta) == pytest.approx(1.0, abs=4e-16)
+        if change < 0.5:
+            assert d.log_reduced(math.log1p(-delta)) == pytest.approx(math.log1p(-change), rel=3e-15)
+    assert change <= d.complement(min(1.5 * delta, 1.0))
+
+
+@given(st.sampled_from(SOME), st.floats(0, 0.999), st.floats(1e-3, 1))
+def test_slopes_lie_between_chords(spec: str, rho: float, step: float) -> None:
+    d = hermite.Dual(spec)
+    other = rho + step * (1 - rho)
+    chord = (d.complement(1 - rho) - d.complement(1 - other)) / (other - rho) * hermite.variance(spec)
+    low, high = (d.derivative(r) for r in (rho, other))
+    slack = 1e-11 * chord + 4e-16 * hermite.variance(spec) / (other - rho)
+    assert low <= chord + slack
+    assert chord <= high + slack
+
+
+series = st.lists(st.integers(-8, 8).map(lambda n: Fraction(n, 4)), min_size=1, max_size=8)
+
+
+@given(series, st.floats(-1, 1), st.integers(1, 4))
+def test_chains_of_series(a: list[Fraction], rho: float, depth: int) -> None:
+    """Layer after layer: f of a_0 + a_1 He_1 + ... is a polynomial with coefficients a_k^2/sum, in exact fractions."""
+    total = sum(q * q for q in a[1:])
+    assume(total > 0)
+    f = reduced_dual(hermite.activation(" + ".join(f"({q})*He({k}, x)" for k, q in enumerate(a) if q)))
+    exact, found = Fraction(rho), np.array([rho])
+    for layer in range(depth):
+        exact = sum((q * q * exact**k for k, q in enumerate(a) if k), Fraction(0)) / total
+        # the digits of a numerator grow sevenfold with every layer; 200 bits are plenty
+        exact = Fraction(round(exact * 2**1200), 2**1200)
+        found = f(found)
+        # the map may enlarge what was lost before by f' <= 7, relative to f by 7
+        lost = 1e-15 * 8**layer if rho < 0 else 1e-14 * 8**layer * float(exact)
+        assert abs(found[0] - exact) <= max(lost, 1e-300), (layer, found, float(exact))
+
+
+def text_of(breaks: list[float], polynomials: list[list[float]]) -> str:
+    texts = [f"({a} + {b}*x + {c}*x**2)" for a, b, c in polynomials]
+    text = texts[-1]
+    for b, left in zip(breaks[::-1], texts[-2::-1], strict=True):
+        text = f"({left} if x < {b} else {text})"
+    return text
+
+
+def smoothed(breaks: list[float], polynomials: list[list[float]], mean: Any, width: float) -> Any:
+    """E p(mean + width Z), by truncated moments of Z."""
+    z = [np.full_like(mean, -40.0), *((b - mean) / width for b in breaks), np.full_like(mean, 40.0)]
+    total = np.zeros_like(mean)
+    for (a, b, c), low, high in zip(polynomials, z, z[1:], strict=False):
+        below, above = (np.exp(-0.5 * t * t) / math.sqrt(2 * math.pi) for t in (low, high))
+        mass = np.where(low > 0, ndtr(-low) - ndtr(-high), ndtr(high) - ndtr(low))
+        first, second = below - above, mass + low * below - high * above
+        total += (a + b * mean + c * mean**2) * mass + width * (b + 2 * c * mean) * first + c * width**2 * second
+    return total
+
+
+def on_a_line(breaks: list[float], polynomials: list[list[float]], rho: float) -> tuple[float, float]:
+    """E p(X) p(rho X + sqrt(1 - rho^2) Z) as one integral over x, cut at the kinks and where p is smoothed; E p^2."""
+    width = math.sqrt((1 - rho) * (1 + rho))
+    steps = [s * k for s in (1, -1) for k in (0.0, 0.3, 1.0, 2.0, 4.0, 8.0)]
+    marks = [*breaks, *((b + width * k) / rho for b in breaks for k in steps if abs(b + width * k) < 12 * abs(rho))]
+    edges = np.unique([*np.arange(-12.0, 12.5), *marks])
+    nodes, weights = np.polynomial.legendre.leggauss(20)
+    half = np.diff(edges)[:, None] / 2
+    x, w = (edges[:-1, None] + half * (1 + nodes)).ravel(), (half * weights).ravel()
+    w = w * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
+    values = np.choose(np.searchsorted(breaks, x), [a + b * x + c * x * x for a, b, c in polynomials])
+    return math.fsum(w * values * smoothed(breaks, polynomials, rho * x, width)), math.fsum(w * values**2)
+
+
+PIECES: list[tuple[list[float], list[list[float]]]] = [
+    # breaks; a, b, c of a + b x + c x^2 left of the first, between them, right of the last
+    ([0.25], [[1.0, 0.0, 0.0], [0.0, -1.0, 0.5]]),
+    ([-1.0, 0.5], [[0.0, 1.0, 0.0], [0.5, 0.0, -1.0], [0.0, 2.0, 0.0]]),
+    ([-0.5, 0.5], [[0.25, 0.0, 0.0], [0.0, 0.0, 1.0], [0.25, 0.0, 0.0]]),
+    ([-2.0, 0.0, 1.5], [[0.0, 0.0, 0.0], [1.0, 0.5, 0.0], [1.0, -1.0, 0.0], [-0.5, 0.0, 0.0]]),
+]
+
+
+@pytest.mark.parametrize("pieces", PIECES, ids=lambda p: text_of(*p))
+def test_pieces_on_a_line(pieces: tuple[list[float], list[list[float]]]) -> None:
+    """Jumps, kinks and bends anywhere, against an integral of one variable."""
+    d = hermite.Dual(text_of(*pieces))
+    for rho in (-0.999999, -0.95, -0.86, -0.5, -0.01, 0.03, 0.4, 0.8, 0.87, 0.99, 0.9999, 1 - 1e-9):
+        wanted, second = on_a_line(*pieces, rho)
+        assert d(1.0) == pytest.approx(second, rel=1e-14)
+        # the integral itself rounds its thousands of terms, some of them larger than the sum
+        assert d(rho) == pytest.approx(wanted, abs=3e-15 * second)
+        assert d.normalized(rho) == pytest.approx(wanted / second, abs=4e-15)
 
 
 @pytest.mark.parametrize("spec", ["relu", "tanh", "gelu"])
