@@ -16,6 +16,9 @@ from ._algebra import as_polynomial
 from ._interpreter import constant_value
 from ._recurrence import Array
 from ._tree import Node
+from .errors import PrecisionError
+
+_STEEPEST = 60.0  # 3600 terms and more
 
 
 def closed_weights(tree: Node) -> Array | None:
@@ -35,6 +38,8 @@ def closed_weights(tree: Node) -> Array | None:
     if wave is None:
         return None
     op, alpha, phase = wave
+    if alpha > _STEEPEST:
+        raise PrecisionError(f"{tree}: its Hermite series has {alpha * alpha:.1g} terms, too many for its dual")
     k = _degrees(alpha)
     count = len(k)
     # alpha^(2k)/k! outwards from its largest term, so that rounding does not add up over the terms that matter

@@ -25,7 +25,7 @@ from .errors import PrecisionError
 Value: TypeAlias = "float | Array"
 _NOTHING = 4 * 2.0**-52  # relative to E sigma^2: a dual this small at -1 is 0
 _SMALL = 1e-6  # relative to E sigma^2: what is less is taken from the change next to -1
-_LOGS = -0.3  # log rho above which the logarithm is taken of the complement
+_LOGS = -0.3  # log f above which the logarithm is taken of the complement
 
 
 @dataclass(frozen=True, init=False)
@@ -174,11 +174,10 @@ class Dual:
         return _shaped(mapped, rho, "rho")
 
     def _logarithm(self, log_rho: Array) -> Array:
-        out = np.empty_like(log_rho)
-        near = log_rho > _LOGS
         with np.errstate(divide="ignore", over="ignore"):
+            out = self._map.logarithm(log_rho)
+            near = out > _LOGS  # f > 3/4: what is left to 1 has the digits of the logarithm
             out[near] = np.log1p(-self._map.complement(-np.expm1(log_rho[near])))
-            out[~near] = self._map.logarithm(log_rho[~near])
         return out
 
 

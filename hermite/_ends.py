@@ -31,7 +31,8 @@ from .errors import PrecisionError
 
 REACH = 0.375  # |rho| >= 1 - REACH^2 = 0.86
 _SIZES = (16, 32, 64)
-_ACCEPTED = 8e-16
+ACCURACY = 8e-16
+OF_CALLABLES = 2e-14  # the slopes of a callable are differences
 _NARROWEST = 1e-4
 Source: TypeAlias = Callable[[float], tuple[float, float]]  # s -> (A(s), B(s))
 
@@ -128,16 +129,19 @@ class End:
         return out
 
 
-def end_from(source: Source, name: str, scale: float = 0.0, *, vanishing: bool = False) -> End:
+def end_from(
+    source: Source, name: str, scale: float = 1.0, *, vanishing: bool = False, accuracy: float = ACCURACY
+) -> End:
     """The End whose A and B are given: one series if it converges, else more of them, shorter towards s = 0.
 
-    Errors are relative to A and B, or to the scale where that is larger: near -1 what is left of f' by cancellation.
+    Errors are relative to A and B, or to the scale where that is larger: f is convex on [0, 1], so the change next to 1
+    is at least s^2, and next to -1 f' is what cancellation has left.
     vanishing: f' may be 0 at the end, without cancellation, so that the source knows how it grows from there.
     """
     start = source(0.0)
     order = _order(source) if vanishing and start == (0.0, 0.0) else 0
     whole = source if order == 0 else _divided(source, order)
-    return End(_integrated(_found(whole, name, scale), order), order, start)
+    return End(_integrated(_found(whole, name, scale, accuracy), order), order, start)
 
 
 def _order(source: Source) -> int:
@@ -158,23 +162,23 @@ def _divided(source: Source, order: int) -> Source:
     return divided
 
 
-def _found(source: Source, name: str, scale: float) -> list[tuple[float, float, Array]]:
+def _found(source: Source, name: str, scale: float, accuracy: float) -> list[tuple[float, float, Array]]:
     found: list[tuple[float, float, Array]] = []
     upper = REACH
     while upper > 0:
         lower = 0.0
-        c = _resolved(source, lower, upper, scale)
+        c = _resolved(source, lower, upper, scale, accuracy)
         while c is None:
             lower = upper / 4 if lower == 0 else 0.5 * (lower + upper)
             if upper - lower < _NARROWEST * REACH:
                 raise PrecisionError(f"the dual of {name} is not resolved near |rho| = {1 - upper * upper:.6g}")
-            c = _resolved(source, lower, upper, scale)
+            c = _resolved(source, lower, upper, scale, accuracy)
         found.append((lower, upper, c))
         upper = lower
     return found[::-1]
 
 
-def _resolved(source: Source, lower: float, upper: float, scale: float) -> Array | None:
+def _resolved(source: Source, lower: float, upper: float, scale: float, accuracy: float) -> Array | None:
     """Coefficients (n, 2) of A and B on [lower, upper], or None where no size suffices."""
     known: dict[float, tuple[float, float]] = {}
     for n in _SIZES:
@@ -185,7 +189,7 @@ def _resolved(source: Source, lower: float, upper: float, scale: float) -> Array
         values = np.array([known[t] for t in x.tolist()])
         c = chebyshev(values)
         size = np.maximum(np.abs(values).max(axis=0), max(scale, 1e-300))
-        if np.all(np.abs(c[-3:]) <= _ACCEPTED * size):
+        if np.all(np.abs(c[-3:]) <= accuracy * size):
             return c
     return None
 

@@ -20,7 +20,7 @@ from ._activation import Activation
 from ._algebra import as_polynomial
 from ._apart import GapTail, is_apart, tail_of
 from ._closed import closed_weights, log_weights_below_float64
-from ._ends import REACH, End, chebyshev, end_from, oracle_source, series_source
+from ._ends import ACCURACY, OF_CALLABLES, REACH, End, chebyshev, end_from, oracle_source, series_source
 from ._numeric import Scaled, varying
 from ._parts import Block, Parts, evaluate, from_chebyshev, homogeneous, powers
 from ._recurrence import Array
@@ -131,10 +131,10 @@ class Reduced:
         """log f(exp(log_rho)) for log_rho <= 0; relative accuracy of f, so absolute accuracy of its logarithm."""
         if self.log_weights is not None:
             k = np.flatnonzero(self.log_weights > -math.inf)
-            terms = self.log_weights[k] + k * log_rho[..., None]
+            terms = self.log_weights[k] + k * np.maximum(log_rho, -1e300)[..., None]
             top = terms.max(axis=-1)
-            rest = np.log(np.sum(np.exp(terms - top[..., None]), axis=-1))
-            return np.asarray(np.where(top == -math.inf, top, top + rest))
+            found = top + np.log(np.sum(np.exp(terms - top[..., None]), axis=-1))
+            return np.where(log_rho < -1e300, -math.inf, found)
         r = np.exp(log_rho)
         p, value = (self.near or self.main).leading(r)
         beyond = r > self.reach if self.near is not None else r > 1 - REACH * REACH if self.main.lower else r > 1
@@ -229,10 +229,11 @@ def _unconverged(sigma: Activation, low: Scaled, weights: Array, tail: float) ->
     if len(cuts(sigma)) > _MAX_CUTS:
         raise PrecisionError(f"the dual of {sigma.name} is not available to 1e-14: sigma varies on too many scales")
     parity = _sign_of(weights)
-    upper = end_from(oracle_source(sigma, low, lower=False), sigma.name)
-    apart = is_apart(sigma)
+    accuracy = OF_CALLABLES if sigma.is_opaque else ACCURACY
+    upper = end_from(oracle_source(sigma, low, lower=False), sigma.name, accuracy=accuracy)
+    apart = not sigma.is_opaque and is_apart(sigma)
     lower = _mirrored(upper, parity) or end_from(
-        oracle_source(sigma, low, lower=True), sigma.name, upper.scale, vanishing=apart
+        oracle_source(sigma, low, lower=True), sigma.name, upper.scale, vanishing=apart, accuracy=accuracy
     )
     at_end = float(parity) if parity else at_minus_one(sigma, low)
     empty = _powers(weights[:3])

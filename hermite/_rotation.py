@@ -19,6 +19,7 @@ from ._interpreter import evaluate_scaled
 from ._numeric import Scaled, gauss_legendre
 from ._panels import panels
 from ._recurrence import Array
+from ._slope import sharp_kinks, smooth_edges
 
 Function: TypeAlias = Callable[[Array], Array]
 _BLOCK = 32
@@ -33,23 +34,29 @@ def centred(sigma: Activation, low: Scaled, x: Array) -> Array:
 
 def _kinks(sigma: Activation) -> Array:
     """Where sigma is not smooth."""
-    return _distinct([*sigma.breakpoints, *panels(sigma).kinks], sigma)
+    return _distinct(list(sharp_kinks(sigma) if sigma.is_opaque else sigma.breakpoints), sigma)
 
 
 @lru_cache(maxsize=64)
 def cuts(sigma: Activation) -> Array:
     """Kinks, and edges of narrow panels where sigma is steep: 24 points then resolve it between them."""
+    if sigma.is_opaque:
+        edges = np.array(smooth_edges(sigma))
+        narrow = np.diff(edges) < 0.45
+        return _distinct([*_kinks(sigma), *edges[:-1][narrow], *edges[1:][narrow]], sigma)
     marks = list(_kinks(sigma))
     for group in panels(sigma).groups:
         width = group.upper - group.lower
-        narrow = (width < (0.2 if sigma.is_opaque else 0.45)) & (width > 1e-3)
+        narrow = (width < 0.45) & (width > 1e-3)
         marks += [*(group.lower[narrow] + group.anchor), *(group.upper[narrow] + group.anchor)]
     return _distinct(marks, sigma)
 
 
 def _distinct(marks: list[float], sigma: Activation) -> Array:
     inside = sorted(float(m) for m in marks if abs(m) < BULK + 2 * abs(panels(sigma).peak))
-    return np.array([m for i, m in enumerate(inside) if i == 0 or m - inside[i - 1] > 1e-13])
+    # where bisection had to find a kink, both ends of the panel that holds it are known
+    apart = 1e-9 if sigma.is_opaque else 1e-13
+    return np.array([m for i, m in enumerate(inside) if i == 0 or m - inside[i - 1] > apart])
 
 
 def _composite(low: Array, high: Array) -> tuple[Array, Array]:

@@ -97,33 +97,121 @@ def slope_of(sigma: Activation, log_scale: float) -> Callable[[Array], Array]:
     return slope
 
 
-_ORDER = 20
+_ORDER = 24
+_RESOLVED, _NARROWEST = 1e-14, 1e-3
 
 
 def _numerical(sigma: Activation, log_scale: float) -> Callable[[Array], Array]:
-    """The derivative of the Chebyshev interpolants on the panels of a callable: about 1e-13 of the largest slope."""
-    groups = panels(sigma).groups
-    low = np.concatenate([g.lower + g.anchor for g in groups])
-    high = np.concatenate([g.upper + g.anchor for g in groups])
-    order = np.argsort(low)
-    low, high = low[order], high[order]
-    # first-kind points stay inside: at a jump the value of the end belongs to one side only
-    theta = np.pi * (np.arange(_ORDER) + 0.5) / _ORDER
-    x = 0.5 * (low + high)[:, None] + 0.5 * (high - low)[:, None] * np.cos(theta)
-    m, e = evaluate_scaled(sigma.expr, x.ravel())
-    values = (m * np.exp(e - log_scale)).reshape(x.shape)
-    k = np.arange(_ORDER)
-    table = np.cos(np.outer(k, theta)) * (2.0 / _ORDER)
-    table[0] *= 0.5
-    coefficients = np.polynomial.chebyshev.chebder(table @ values.T) * (2.0 / (high - low))
+    """The derivative of Chebyshev interpolants between the kinks of a callable: about 1e-13 of the largest slope."""
+    low, high, values = _smooth_panels(sigma, log_scale)
+    slopes = np.polynomial.chebyshev.chebder(_TABLE @ values.T) * (2.0 / (high - low))
 
     def slope(at: Array) -> Array:
-        place = np.clip(np.searchsorted(low, at.ravel(), side="right") - 1, 0, len(low) - 1)
-        y = np.clip((2 * at.ravel() - low[place] - high[place]) / (high - low)[place], -1.0, 1.0)
+        x = at.ravel()
+        place = np.clip(np.searchsorted(low, x, side="right") - 1, 0, len(low) - 1)
+        y = np.clip((2 * x - low[place] - high[place]) / (high - low)[place], -1.0, 1.0)
         b1, b2 = np.zeros_like(y), np.zeros_like(y)
-        for row in coefficients[:0:-1]:
+        for row in slopes[:0:-1]:
             b1, b2 = 2 * y * b1 - b2 + row[place], b1
-        inside = (at.ravel() >= low[0]) & (at.ravel() <= high[-1])
-        return np.asarray(np.where(inside, y * b1 - b2 + coefficients[0][place], 0.0).reshape(at.shape))
+        inside = (x >= low[0]) & (x <= high[-1])
+        return np.asarray(np.where(inside, y * b1 - b2 + slopes[0][place], 0.0).reshape(at.shape))
 
     return slope
+
+
+@lru_cache(maxsize=64)
+def smooth_edges(sigma: Activation) -> tuple[float, ...]:
+    """Ends of intervals, kinks among them, on which a callable is a polynomial to rounding."""
+    low, high, _ = _smooth_panels(sigma, panels(sigma).log_scale)
+    return (*low.tolist(), float(high[-1]))
+
+
+def _smooth_panels(sigma: Activation, log_scale: float) -> tuple[Array, Array, Array]:
+    """Intervals as wide as possible, and values at first-kind points: these stay off jumps at the ends.
+
+    The panels of quadrature shrink towards a kink that bisection had to find, and in a narrow panel rounding is all
+    that a difference of values sees.
+    """
+    groups = panels(sigma).groups
+    ends = [min(float(g.lower[0] + g.anchor) for g in groups), max(float(g.upper[-1] + g.anchor) for g in groups)]
+    marks = np.unique([*ends, *(k for k in sharp_kinks(sigma) if ends[0] < k < ends[1])])
+    low, high = marks[:-1], marks[1:]
+    kept: list[tuple[Array, Array, Array]] = []
+    while len(low):
+        x = 0.5 * (low + high)[:, None] + 0.5 * (high - low)[:, None] * _POINTS
+        m, e = evaluate_scaled(sigma.expr, x.ravel())
+        values = (m * np.exp(e - log_scale)).reshape(x.shape)
+        c = np.abs(_TABLE @ values.T)
+        # against the Gaussian, as quadrature sees it
+        weight = np.exp(-0.25 * np.minimum(np.abs(low), np.abs(high)) ** 2) * (low * high > 0) + (low * high <= 0)
+        done = (c[-3:].max(axis=0) * weight <= _RESOLVED * max(1.0, float(c.max()))) | (high - low < _NARROWEST)
+        done &= high - low <= 2.0
+        kept.append((low[done], high[done], values[done]))
+        middle = 0.5 * (low + high)[~done]
+        low, high = np.concatenate([low[~done], middle]), np.concatenate([middle, high[~done]])
+    first, last, sampled = (np.concatenate(parts) for parts in zip(*kept, strict=True))
+    order = np.argsort(first)
+    return first[order], last[order], sampled[order]
+
+
+@lru_cache(maxsize=64)
+def sharp_kinks(sigma: Activation) -> tuple[float, ...]:
+    """The kinks of a callable, each where the smooth functions on both sides meet.
+
+    Bisection stops when a kink has no more weight in an integral of sigma; for sigma' it must be known to the last
+    digit. Both sides are continued from intervals that stay off it, and one step of Newton's method is exact enough: a
+    kink so weak that it is not is too weak to be seen.
+    """
+    kinks: list[float] = []
+    for k in sorted({*sigma.breakpoints, *panels(sigma).kinks}):
+        if not kinks or k - kinks[-1] > _SAME:  # both ends of the panel that holds a kink are known
+            kinks.append(k)
+    declared = set(sigma.breakpoints)
+    room = np.diff([-np.inf, *kinks, np.inf])
+    return tuple(
+        k if k in declared else _met(sigma, k, min(0.25, 0.5 * float(min(room[i], room[i + 1]))))
+        for i, k in enumerate(kinks)
+    )
+
+
+def _met(sigma: Activation, k: float, width: float) -> float:
+    off = min(1e-6, 0.01 * width)
+    sides = []
+    for low, high in ((k - off - width, k - off), (k + off, k + off + width)):
+        m, e = evaluate_scaled(sigma.expr, 0.5 * (low + high) + 0.5 * (high - low) * _POINTS)
+        c = _TABLE @ (m * np.exp(e))
+        y = (2 * k - low - high) / (high - low)
+        slope = np.polynomial.chebyshev.chebval(y, np.polynomial.chebyshev.chebder(c)) * 2.0 / (high - low)
+        sides.append((float(np.polynomial.chebyshev.chebval(y, c)), float(slope), float(np.abs(c).max())))
+    (left, left_slope, size), (right, right_slope, other) = sides
+    bend, gap = right_slope - left_slope, right - left
+    rounding = 1e-13 * max(size, other)
+    if abs(gap) > 2 * abs(bend) * off + rounding:
+        return _jump(sigma, k - off, k + off, 0.5 * (left + right))
+    return k - gap / bend if abs(bend) * off > rounding else k
+
+
+def _jump(sigma: Activation, low: float, high: float, level: float) -> float:
+    """Where the values pass a level, to the last ulp."""
+    if low < 0.0 < high:  # floats crowd around 0
+        if (_value(sigma, -1e-300) < level) != (_value(sigma, 1e-300) < level):
+            return 0.0
+    rising = _value(sigma, low) < level
+    while low < (middle := 0.5 * (low + high)) < high:
+        if (_value(sigma, middle) < level) == rising:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _value(sigma: Activation, x: float) -> float:
+    m, e = evaluate_scaled(sigma.expr, np.array([x]))
+    return float(m[0] * np.exp(e[0]))
+
+
+_SAME = 1e-7
+_ANGLES = np.pi * (np.arange(_ORDER) + 0.5) / _ORDER
+_POINTS = np.cos(_ANGLES)
+_TABLE = np.cos(np.outer(np.arange(_ORDER), _ANGLES)) * (2.0 / _ORDER)
+_TABLE[0] *= 0.5
