@@ -197,6 +197,27 @@ def _times_power(out: Array, rho: Array, square: Array, k: int) -> None:
 
 
 @dataclass(frozen=True, eq=False)
+class Long:
+    """The sum of w_k rho^k by powers of rho itself, for maps that are steep next to 1 and tiny elsewhere."""
+
+    weights: Array
+
+    def __call__(self, rho: Array) -> Array:
+        return evaluate(self, rho)
+
+    @property
+    def first(self) -> int:
+        return int(np.flatnonzero(self.weights)[0])
+
+    def leading(self, r: Array) -> tuple[int, Array]:
+        """The first power p and f(r)/r^p."""
+        return self.first, horner(self.weights[self.first :], r)
+
+    def into(self, rho: Array, out: Array, work: Array) -> None:
+        out[...] = horner(self.weights, rho)
+
+
+@dataclass(frozen=True, eq=False)
 class Homogeneous:
     """f for sigma(x) = a x + b |x| + J sign(x): no series is needed.
 

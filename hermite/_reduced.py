@@ -22,7 +22,7 @@ from ._apart import GapTail, is_apart, tail_of
 from ._closed import closed_weights, log_weights_below_float64
 from ._ends import ACCURACY, OF_CALLABLES, REACH, End, chebyshev, end_from, oracle_source, series_source
 from ._numeric import Scaled, varying
-from ._parts import Block, Parts, evaluate, from_chebyshev, homogeneous, powers
+from ._parts import Block, Long, Parts, evaluate, from_chebyshev, homogeneous, powers
 from ._recurrence import Array
 from ._rotation import at_minus_one, cuts
 from ._weights import hermite_weights
@@ -39,10 +39,11 @@ _TRIMMED = 4e-17
 _MAX_CUTS = 80
 _FAR = 300.0  # logarithm of sigma's scale: products of two of its values still fit
 _LEADING = 0.04  # of f where its absolute error may stand for a relative one
-_REACHES = (0.25, 0.5, 0.7, 0.85)
+_REACHES = (0.25, 0.5, 0.7, 0.85, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
 _EPS = 2.0**-52
 _SLACK = 1e-12  # |rho| may exceed 1 by this much from rounding upstream; beyond it is an error of the caller
 _ALMOST = 2e-14  # of 1 - rho^2: where it is more, |f(rho)| <= |rho| stays below 1 for all its rounding
+_TINY = 1e-290  # a float with all its digits, and so have the terms it is the sum of
 _LARGE_MEAN = 1e6  # E sigma^2/variance beyond which rounding of sigma - c_0 exceeds 1e-14 (measured)
 
 
@@ -60,7 +61,7 @@ class Reduced:
     name: str
     main: Parts
     closed: Block | None
-    near: Parts | None
+    near: Parts | Long | None
     reach: float
     upper: End
     lower: End
@@ -68,6 +69,7 @@ class Reduced:
     parity: int
     at_minus_one: float
     moments: Scaled
+    first: tuple[int, float, float]
     method: str
     log_weights: Array | None = None
     tail: GapTail | None = None
@@ -129,28 +131,30 @@ class Reduced:
 
     def logarithm(self, log_rho: Array) -> Array:
         """log f(exp(log_rho)) for log_rho <= 0; relative accuracy of f, so absolute accuracy of its logarithm."""
-        if self.log_weights is not None:
-            k = np.flatnonzero(self.log_weights > -math.inf)
-            terms = self.log_weights[k] + k * np.maximum(log_rho, -1e300)[..., None]
-            top = terms.max(axis=-1)
-            found = top + np.log(np.sum(np.exp(terms - top[..., None]), axis=-1))
-            return np.where(log_rho < -1e300, -math.inf, found)
         r = np.exp(log_rho)
+        if self.log_weights is not None:
+            plain = self(r)
+            return np.asarray(np.where(plain > _TINY, np.log(plain), self._below_float64(log_rho)))
         p, value = (self.near or self.main).leading(r)
+        result = p * log_rho + np.log(value)
         beyond = r > self.reach if self.near is not None else r > 1 - REACH * REACH if self.main.lower else r > 1
         if np.any(beyond):
-            value[beyond] = self(r[beyond]) / r[beyond] ** p
-        return np.asarray(p * log_rho + np.log(value))
+            result[beyond] = np.log(self(r[beyond]))
+        return np.asarray(result)
+
+    def _below_float64(self, log_rho: Array) -> Array:
+        assert self.log_weights is not None
+        k = np.flatnonzero(self.log_weights > -math.inf)
+        first = int(k[0])
+        terms = self.log_weights[k] + (k - first) * np.maximum(log_rho, -1e300)[..., None]
+        top = terms.max(axis=-1)
+        return np.asarray(first * log_rho + top + np.log(np.sum(np.exp(terms - top[..., None]), axis=-1)))
 
     def first_weights(self) -> tuple[int, float, float]:
         """The first power p present, w_p and w_(p+1). Raises PrecisionError where w_p is below float64."""
         if self.log_weights is not None:
             raise PrecisionError(f"the first Hermite weights of {self.name} are below 1e-300")
-        parts = self.near or self.main
-        at_zero = np.array([1.0 if not parts.in_square else 0.0])
-        powers = {parts.odd_power: float(parts.odd(at_zero)[0]), parts.even_power: float(parts.even(at_zero)[0])}
-        p = min(k for k, w in powers.items() if w)
-        return p, powers[p], powers.get(p + 1, 0.0)
+        return self.first
 
 
 def clipped(values: Array, low: float = -1.0, high: float = 1.0, *, name: str = "rho", eps: float = _EPS) -> Array:
@@ -210,6 +214,7 @@ def _converged(sigma: Activation, low: Scaled, weights: Array) -> Reduced:
     at_end = float(parity) if parity else math.fsum(np.where(k % 2 == 0, weights, -weights))
     result = Reduced(
         sigma.name, _powers(weights), None, None, 0.0, upper, lower, _slope_powers(weights), parity, at_end, low,
+        _first_of(weights),
         "hermite series",
     )  # fmt: skip
     # in powers the rounding of rho^2 counts as often as f'(1) says
@@ -238,10 +243,15 @@ def _unconverged(sigma: Activation, low: Scaled, weights: Array, tail: float) ->
     at_end = float(parity) if parity else at_minus_one(sigma, low)
     empty = _powers(weights[:3])
     result = Reduced(
-        sigma.name, empty, _homogeneous(sigma), None, 0.0, upper, lower, empty, parity, at_end, low,
+        sigma.name, empty, _homogeneous(sigma), None, 0.0, upper, lower, empty, parity, at_end, low, _first_of(weights),
         "hermite series and interpolation", tail=tail_of(sigma, low) if apart else None,
     )  # fmt: skip
     return _interpolated(result, weights, tail)
+
+
+def _first_of(weights: Array) -> tuple[int, float, float]:
+    p = int(np.flatnonzero(weights)[0])
+    return p, float(weights[p]), float(weights[p + 1]) if p + 1 < len(weights) else 0.0
 
 
 def _mirrored(upper: End, parity: int) -> End | None:
@@ -351,7 +361,7 @@ def _slope_parts(weights: Array, exponents: tuple[int, int]) -> Parts:
     return Parts(exponents[1] - 1, even, exponents[0] - 1, odd, in_square=False, lower=_LOWEST)
 
 
-def _near(weights: Array) -> tuple[Parts | None, float]:
+def _near(weights: Array) -> tuple[Parts | Long | None, float]:
     """A series in powers for |rho| <= reach, where the first weights are so small that f is: else None."""
     first = float(weights[np.flatnonzero(weights)[0]])
     if first >= _LEADING:
@@ -360,7 +370,9 @@ def _near(weights: Array) -> tuple[Parts | None, float]:
     reach = next((r for r in _REACHES if np.sum(weights * r**k) >= _LEADING), _REACHES[-1])
     share = weights * reach**k
     rest = np.cumsum(share[::-1])[::-1]
-    return _powers(weights[: int(np.flatnonzero(rest > 1e-18 * rest[0])[-1]) + 1]), reach
+    needed = weights[: int(np.flatnonzero(rest > 1e-18 * rest[0])[-1]) + 1]
+    # the rounding of rho^2 would count half as often as the largest power does
+    return (_powers(needed) if len(needed) <= _SHORT else Long(needed)), reach
 
 
 def _homogeneous(sigma: Activation) -> Block | None:

@@ -193,9 +193,9 @@ def _met(sigma: Activation, k: float, width: float) -> float:
 
 def _jump(sigma: Activation, low: float, high: float, level: float) -> float:
     """Where the values pass a level, to the last ulp."""
-    if low < 0.0 < high:  # floats crowd around 0
-        if (_value(sigma, -1e-300) < level) != (_value(sigma, 1e-300) < level):
-            return 0.0
+    around_zero = low < 0.0 < high and (_value(sigma, -1e-300) < level) != (_value(sigma, 1e-300) < level)
+    if around_zero:  # where floats crowd
+        return 0.0
     rising = _value(sigma, low) < level
     while low < (middle := 0.5 * (low + high)) < high:
         if (_value(sigma, middle) < level) == rising:
