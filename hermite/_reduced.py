@@ -23,6 +23,7 @@ from ._closed import closed_weights, log_weights_below_float64
 from ._ends import ACCURACY, OF_CALLABLES, REACH, End, chebyshev, end_from, oracle_source, series_source
 from ._numeric import Scaled, varying
 from ._parts import Block, Long, Parts, evaluate, from_chebyshev, homogeneous, powers
+from ._power_law import PowerEnd, PowerLaw, power_law
 from ._recurrence import Array
 from ._rotation import at_minus_one, cuts
 from ._weights import hermite_weights
@@ -63,8 +64,8 @@ class Reduced:
     closed: Block | None
     near: Parts | Long | None
     reach: float
-    upper: End
-    lower: End
+    upper: End | PowerEnd
+    lower: End | PowerEnd
     slopes: Parts
     parity: int
     at_minus_one: float
@@ -195,6 +196,9 @@ def _built(sigma: Activation) -> Reduced:
             f"the dual of {sigma.name} is not available to 1e-14: its mean is {ratio:.0e} times its deviation; "
             "subtract it"
         )
+    law = power_law(sigma)
+    if law is not None:
+        return _of_power_law(sigma, low, law)
     for degree in _DEGREES:
         weights = hermite_weights(sigma, low, degree)
         tail = max(1.0 - float(np.sum(weights)), 0.0)
@@ -247,6 +251,20 @@ def _unconverged(sigma: Activation, low: Scaled, weights: Array, tail: float) ->
         "hermite series and interpolation", tail=tail_of(sigma, low) if apart else None,
     )  # fmt: skip
     return _interpolated(result, weights, tail)
+
+
+def _of_power_law(sigma: Activation, low: Scaled, law: PowerLaw) -> Reduced:
+    """f of sqrt|x| and its kind: closed weights, and ends of their own."""
+    weights = law.weights(_DEGREES[-1])
+    parity = _sign_of(weights)
+    upper, lower = law.ends()
+    empty = _powers(weights[:3])
+    result = Reduced(
+        sigma.name, empty, None, None, 0.0, upper, lower, empty, parity, law.at_minus_one, low,
+        _first_of(weights),
+        "hypergeometric series",
+    )  # fmt: skip
+    return _interpolated(result, weights, max(1.0 - float(np.sum(weights)), 1e-3))
 
 
 def _first_of(weights: Array) -> tuple[int, float, float]:
