@@ -17,7 +17,7 @@ import pytest
 from _activations import DATA, SPECS
 
 import hermite
-from hermite import _compiled, _ends, _numeric, _panels, _reduced, _rotation
+from hermite import _build, _compiled, _ends, _numeric, _panels, _rotation
 
 COUNT = 4_000_000
 DEGREE = 100
@@ -60,7 +60,7 @@ def terms(d: hermite.Dual) -> int:
 
 
 def forget() -> None:
-    for module in (_reduced, _rotation, _panels, _numeric, _ends):
+    for module in (_build, _rotation, _panels, _numeric, _ends):
         for cached in vars(module).values():
             if hasattr(cached, "cache_clear") and cached is not _numeric.gauss_legendre:
                 cached.cache_clear()

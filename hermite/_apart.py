@@ -2,7 +2,7 @@
 
 If no two points of its support add up to less than D in size, E sigma(X) sigma(Y) falls there like
 exp(-D^2/(4 (1 + rho))): faster than any power, and through all of float64's exponents. Its logarithm is interpolated.
-Read by `_reduced` and `_dual`.
+Made by `_build`, read by `_dual`.
 """
 
 from __future__ import annotations

@@ -99,16 +99,21 @@ def kernel(rho, out, offset, scale, edge):
     return outside, low
 """
 _DRIVER = """
-def driver(rho, out, offset, scale, edge, below):
+def driver(rho, out, offset, scale, edge, index):
     total = 0
-    for chunk in range(below.shape[0]):
-        part = slice(chunk * {chunk}, min((chunk + 1) * {chunk}, rho.shape[0]))
-        outside, low = kernel(rho[part], out[part], offset, scale, edge)
+    found = 0
+    for start in range(0, rho.shape[0], {chunk}):
+        stop = min(start + {chunk}, rho.shape[0])
+        outside, low = kernel(rho[start:stop], out[start:stop], offset, scale, edge)
         total += outside
-        below[chunk] = low
-    return total
+        if low:
+            for i in range(start, stop):
+                if rho[i] < edge:
+                    index[found] = i
+                    found += 1
+    return total, found
 """
-_CHUNK = 2048
+_CHUNK = 512
 
 
 def compiled(source: str, name: str, fastmath: set[str], **known: Any) -> Any:
@@ -122,29 +127,28 @@ def compiled(source: str, name: str, fastmath: set[str], **known: Any) -> Any:
 
 @lru_cache(maxsize=256)
 def _kernel(f: Reduced) -> Any:
-    """(rho, out, offset, scale, edge, below) -> how many |rho| exceed 1; below counts rho < edge in each chunk."""
+    """(rho, out, offset, scale, edge, index) -> how many |rho| exceed 1, and how many rho < edge; index says which."""
     lines = "\n".join(" " * 8 + line for line in formula(f))
     kernel = compiled(_KERNEL.format(lines=lines), "kernel", {"contract"})
     found = compiled(_DRIVER.format(chunk=_CHUNK), "driver", {"contract"}, kernel=kernel)
     # compiled here, before threads come to it
-    found(np.zeros(2), np.empty(2), 0.0, 1.0, -1.0, np.zeros(1, dtype=np.int64))
+    found(np.zeros(2), np.empty(2), 0.0, 1.0, -1.0, np.zeros(2, dtype=np.int64))
     return found
 
 
 def fill(f: Reduced, rho: Array, out: Array, offset: float, scale: float, edge: float) -> NDArray[np.int64] | None:
     """offset + scale f(rho) into out, both one-dimensional; where rho < edge, or None where a |rho| exceeds 1."""
     run = _kernel(f)
-    below = np.empty(-(-len(rho) // _CHUNK), dtype=np.int64)
 
-    def over(piece: slice) -> int:
-        chunks = below[piece.start // _CHUNK : -(-piece.stop // _CHUNK)]
-        return int(run(rho[piece], out[piece], offset, scale, edge, chunks))
+    def over(piece: slice) -> tuple[int, NDArray[np.int64]]:
+        index = np.empty(piece.stop - piece.start, dtype=np.int64)  # few of its pages are ever touched
+        outside, found = run(rho[piece], out[piece], offset, scale, edge, index)
+        return outside, index[:found] + piece.start
 
-    if sum(over_pieces(over, len(rho))):
+    results = over_pieces(over, len(rho))
+    if any(outside for outside, _ in results):
         return None
-    candidates = [np.arange(c * _CHUNK, min((c + 1) * _CHUNK, len(rho))) for c in np.flatnonzero(below).tolist()]
-    index = np.concatenate(candidates) if candidates else np.zeros(0, dtype=np.int64)
-    return index[rho[index] < edge]
+    return np.concatenate([near for _, near in results]) if results else np.zeros(0, dtype=np.int64)
 
 
 _MAP = """

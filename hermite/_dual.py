@@ -1,5 +1,5 @@
 """The dual activation in float64: E sigma(X) sigma(Y) as a function of the correlation of X and Y, and what derives
-from it. `_reduced` builds the maps; this file checks arguments and puts the mean and the variance back.
+from it. `_build` makes the maps; this file checks arguments and puts the mean and the variance back.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from numpy.typing import ArrayLike
 
 from . import _compiled
 from ._activation import Activation, ActivationLike, activation
+from ._build import reduced_dual
 from ._ends import REACH
 from ._parts import evaluate
 from ._recurrence import Array
-from ._reduced import Reduced, clipped, reduced_dual
+from ._reduced import Reduced, clipped
 from ._threads import over_pieces
 from .errors import PrecisionError
 

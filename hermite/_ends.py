@@ -9,7 +9,7 @@ smooth slope, 2 J phi(a) E sigma'(rho a + sqrt(1 - rho^2) Z) to f' and J_i J_j p
 with a_i = +-a_j grow like 1/t and are A. A and B become Chebyshev series, integrated term by term: the change is
 s a(s) + s^2 b(s), relative accuracy without a difference of nearly equal numbers.
 
-Read by `_reduced`, which builds the evaluators.
+Read by `_build`, which makes the evaluators.
 """
 
 from __future__ import annotations

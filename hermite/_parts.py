@@ -6,7 +6,7 @@ singularities (1 - rho)^(1/2) and (1 - rho)^(3/2) that jumps and kinks cause: as
 the relu are singular at u = -1 only, and 20 terms hold all their digits, where sqrt(1 - rho) needs 30.
 On rho >= 0 both terms of f are positive, so relative errors stay relative.
 
-Built by `_reduced`; `_compiled` turns the same arithmetic into machine code.
+Built by `_build`; `_compiled` turns the same arithmetic into machine code.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ With P, Q = (A +- B)/2, sigma = P |x|^a + Q sign(x) |x|^a, and by the Hermite ex
 
 so the weights have closed ratios. Next to |rho| = 1 - s^2 = 1 the change of f is s^2 r + s^(2a+1) r', with log s where
 the two powers meet: it is taken from mpmath to all digits and interpolated in log s, on intervals that lengthen
-towards s = 0, beyond which its first two terms are left. Read by `_reduced`.
+towards s = 0, beyond which its first two terms are left. Read by `_build`.
 """
 
 from __future__ import annotations

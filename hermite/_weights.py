@@ -1,6 +1,6 @@
 """Hermite weights w_k = c_k^2/variance with every digit that maps of small correlations need.
 
-Read by `_reduced` only. Closed forms where quadrature cannot see a coefficient, exact sums for the first ones, and
+Read by `_build` only. Closed forms where quadrature cannot see a coefficient, exact sums for the first ones, and
 multiprecision where they are still too small beside sigma.
 """
 

@@ -16,6 +16,7 @@ from ._functionals import potential as potential
 from ._functionals import rms_correlation as rms_correlation
 from ._gram import correlation as correlation
 from ._gram import gram as gram
+from ._gram import input_complement as input_complement
 from ._gram import input_gram as input_gram
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ __all__ = [
     "gram",
     "correlation",
     "input_gram",
+    "input_complement",
     "isometry",
     "isometry_gap",
     "estimate_isometry_gap",

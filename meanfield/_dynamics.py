@@ -34,18 +34,19 @@ _SPACED = 32
 class Trajectory:
     """Isometry gap, potential and largest correlation at layers 0..depth, entry 0 being the input.
 
-    layer: 0..depth; isometry_gap (nan exactly at layers absent from gap_layers, inf where singular),
-    isometry_gap_error, log_isometry_gap and log_isometry_gap_error (no floor: they follow gaps far below 1e-308),
-    potential (inf where two inputs are parallel), log_potential and log_potential_error, max_correlation and
-    max_correlation_error (0 where two inputs are exactly parallel); status: how each gap was had ("resolved", "exact",
-    "singular", "unresolved" as in `estimate_isometry_gap`; "underflow": even the logarithm, which falls doubly
-    exponentially where c_1 = 0, has left float64), "" where it was not asked; gap_layers; gram: the last Gram matrix;
-    label: the activation(s).
+    layer: 0..depth; isometry_gap (nan exactly at layers absent from gap_layers, inf where singular or unresolved),
+    isometry_gap_error, isometry_gap_lower (what the gap is at least, unresolved or not), log_isometry_gap and
+    log_isometry_gap_error (no floor: they follow gaps far below 1e-308), potential (inf where two inputs are parallel),
+    log_potential and log_potential_error, max_correlation and max_correlation_error (0 where two inputs are exactly
+    parallel); status: how each gap was had ("resolved", "exact", "singular", "unresolved" as in
+    `estimate_isometry_gap`; "underflow": even the logarithm, which falls doubly exponentially where c_1 = 0, has left
+    float64), "" where it was not asked; gap_layers; gram: the last Gram matrix; label: the activation(s).
     """
 
     layer: NDArray[np.int64]
     isometry_gap: Floats
     isometry_gap_error: Floats
+    isometry_gap_lower: Floats
     log_isometry_gap: Floats
     log_isometry_gap_error: Floats
     potential: Floats
@@ -140,7 +141,7 @@ def trajectory(
     multiplies the errors of the layers before by the slope of its map, except for inputs that nearly coincide, whose
     distance keeps its digits. The error bar counts this and the factorisation; it is measured, not proven. Once all
     correlations are below 1e-9 a layer costs a few operations, whatever n is, and logarithms go on below 1e-308.
-    Beside G0 at most two and a half arrays of its size are held, three and a half while G0 is nearly singular.
+    Beside G0 two and a half arrays of its size are held, three while the Gram matrix is nearly singular.
 
     >>> t = trajectory(Layer("sin"), [[1, 0.5], [0.5, 1]], 30)
     >>> round(float(t.isometry_gap[30] / t.isometry_gap[29]), 4)  # approaches (2 - beta)^2
@@ -175,15 +176,16 @@ def _checked_complement(given: ArrayLike, C: Floats) -> Floats:
         raise ValueError(f"complement must have the shape {C.shape} of G0, got {near.shape}")
     if not np.array_equal(near, near.T):
         raise ValueError("complement must be symmetric; for its symmetric part pass (complement + complement.T)/2")
-    off = np.abs((1.0 - np.abs(C)) - near)
-    np.fill_diagonal(off, 0.0)
     tolerance = rounding(C, len(C))
-    if not off.max() <= tolerance:  # or NaN
-        i, j = np.unravel_index(int(np.argmax(off)), off.shape)
-        raise ValueError(
-            f"complement must hold 1 - |G0_ij|, got {near[i, j]!r} beside G0 = {C[i, j]!r} at index [{i}, {j}]; "
-            "pass input_complement(X) of the inputs of G0"
-        )
+    for i in range(len(C)):  # a row at a time: the matrices may be large
+        off = np.abs((1.0 - np.abs(C[i])) - near[i])
+        off[i] = 0.0
+        j = int(np.argmax(off))
+        if not off[j] <= tolerance:  # or NaN
+            raise ValueError(
+                f"complement must hold 1 - |G0_ij|, got {float(near[i, j])!r} beside G0 = {float(C[i, j])!r} at index "
+                f"[{i}, {j}]; pass input_complement(X) of the inputs of G0"
+            )
     if np.any(near < 0.0):
         raise ValueError(f"complement must not be negative, got {float(near.min())!r}")
     return near
@@ -207,11 +209,11 @@ def _gap_layers(given: Iterable[int] | None, depth: int, n: int) -> frozenset[in
 
 def _record(layers: tuple[Layer, ...], run: Run) -> Trajectory:
     count = len(run.tops)
-    columns = np.full((4, count), math.nan)
+    columns = np.full((5, count), math.nan)
     status = [""] * count
-    for i, (gap, bar) in run.gaps.items():
-        columns[:, i], status[i] = (*gap[:3], bar), gap.status
-    value, gap_error, log_value, log_error = columns
+    for i, (gap, bar, least) in run.gaps.items():
+        columns[:, i], status[i] = (*gap[:3], bar, least), gap.status
+    value, gap_error, log_value, log_error, lower = columns
     top = {name: np.array([getattr(t, name) for t in run.tops]) for name in Largest._fields}
     with np.errstate(divide="ignore"):
         potential = top["value"] / top["complement"]
@@ -219,6 +221,7 @@ def _record(layers: tuple[Layer, ...], run: Run) -> Trajectory:
         layer=np.arange(count),
         isometry_gap=value,
         isometry_gap_error=gap_error,
+        isometry_gap_lower=lower,
         log_isometry_gap=log_value,
         log_isometry_gap_error=log_error,
         potential=potential,

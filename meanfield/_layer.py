@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hermite._activation import Activation, ActivationLike, activation
+from hermite._build import reduced_dual
 from hermite._dual import Dual
 from hermite._numbers import as_fraction
 from hermite._numeric import isometry_strength, linearity
-from hermite._reduced import reduced_dual
 
 from ._gram import check_correlation
 from ._pairs import packed, unpacked

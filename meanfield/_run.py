@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from ._gap import EPS, SINGULAR, ZERO, Gap, gap_of, gap_of_clusters, is_poor
+from ._gap import EPS, SINGULAR, ZERO, Gap, gap_of, gap_of_clusters, is_poor, least_gap
 from ._march import WORTH, Largest, Pairs
 from ._pairs import packed
 from ._step import Floats, Step
@@ -34,8 +35,10 @@ class Run:
         self.state: Pairs | Tail = Pairs.of(len(C), values, delta, error=error, fast=fast)
         self.tops: list[Largest] = [self.state.top]
         self.gap_layers = wanted
-        # with the error of the logarithm
-        self.gaps: dict[int, tuple[Gap, float]] = {} if first is None else {0: _with_log_error(first, 0.0)}
+        self.gaps: dict[int, Measured] = {}
+        if first is not None:
+            lower = least_gap(C, near, entry_error=error) if first.status == "unresolved" else None
+            self.gaps[0] = _measured(first, 0.0, lower)
 
     def __iter__(self) -> Iterator[int]:
         """The number of layers done, after every stretch."""
@@ -76,12 +79,14 @@ class Run:
         room = _ROOM / size if p == 1 else math.log(max(_ROOM / size, 1.0)) / math.log(p)
         return max(1, min(until, same, _STRETCH, int(room)))
 
-    def _gap(self, layer: int) -> tuple[Gap, float]:
-        if isinstance(self.state, Pairs):
-            top, count = self.state.largest_open, len(self.state.values)
-            entries = math.sqrt(count) * self.state.error / top if top else math.inf
-            return _with_log_error(gap_of_pairs(self.state), entries)
-        return self.state.gap(len(self.wanted) - bisect_left(self.wanted, layer))
+    def _gap(self, layer: int) -> Measured:
+        if isinstance(self.state, Tail):
+            gap, log_error = self.state.gap(len(self.wanted) - bisect_left(self.wanted, layer))
+            return Measured(gap, log_error, max(gap.value - gap.error, 0.0))
+        top, count = self.state.largest_open, len(self.state.values)
+        entries = math.sqrt(count) * self.state.error / top if top else math.inf
+        gap, lower = gap_of_pairs(self.state)
+        return _measured(gap, entries, lower)
 
     @property
     def gram(self) -> Floats:
@@ -89,26 +94,39 @@ class Run:
         return state.matrix()
 
 
-def _with_log_error(gap: Gap, entries: float) -> tuple[Gap, float]:
-    """A gap and the error of its logarithm; entries: relative error of |E|_F, which decides where gaps underflow."""
+class Measured(NamedTuple):
+    """A gap, the error of its logarithm, and what it is at least."""
+
+    gap: Gap
+    log_error: float
+    lower: float
+
+
+def _measured(gap: Gap, entries: float, lower: float | None) -> Measured:
+    """entries: relative error of |E|_F, which decides where gaps underflow; lower: of a gap that is not resolved."""
     if gap.error == 0.0 or math.isinf(gap.value):
-        return gap, 0.0 if gap.error == 0.0 else math.inf
+        return Measured(gap, 0.0 if gap.error == 0.0 else math.inf, gap.value if lower is None else lower)
     relative = gap.error / gap.value if gap.value > _SMALLEST else 16.0 * EPS + entries * (2.0 + entries)
-    return gap, log1p_error(relative)
+    return Measured(gap, log1p_error(relative), max(gap.value - gap.error, 0.0))
 
 
-def gap_of_pairs(pairs: Pairs) -> Gap:
-    """The gap of a later layer, whose entries are off by as much as the pairs know."""
+def gap_of_pairs(pairs: Pairs) -> tuple[Gap, float | None]:
+    """The gap of a later layer, whose entries are off by what the pairs know, and its least if it is unresolved."""
     if pairs.parallel:
-        return SINGULAR
+        return SINGULAR, None
     if not len(pairs.close.index) and pairs.largest_open == 0.0:
-        return ZERO
+        return ZERO, None
     C = pairs.matrix()
     if not len(pairs.close.index):
         gap = gap_of(C, entry_error=pairs.error)
         if not is_poor(gap):
-            return gap
+            return gap, None
     else:  # distances are rounded where they become entries of a matrix
         gap = gap_of(C, entry_error=pairs.error + EPS / 2)
-    other = gap_of_clusters(C, pairs.complements(), entry_error=pairs.complement_error)
-    return min(gap, other, key=lambda each: each.error)
+    near, error = pairs.complements(), pairs.complement_error
+    pairs.values = pairs.values[:0]  # C has them: a third large matrix is to come
+    gap = min(gap, gap_of_clusters(C, near, entry_error=error), key=lambda each: each.error)
+    lower = least_gap(C, near, entry_error=error) if gap.status == "unresolved" else None
+    del near
+    pairs.values = packed(C)
+    return gap, lower

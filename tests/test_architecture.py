@@ -23,11 +23,11 @@ import pytest
 LISTED = {
     "hermite": """
         activation Activation catalogue coefficients second_moment variance linearity isometry_strength
-        moments Moments polynomials expectation gauss_hermite beta_table Table errors
+        dual Dual moments Moments polynomials expectation gauss_hermite beta_table Table errors
         symbolic multiprecision certified strategies
     """,
     "meanfield": """
-        gram correlation input_gram isometry isometry_gap estimate_isometry_gap GapEstimate potential
+        gram correlation input_gram input_complement isometry isometry_gap estimate_isometry_gap GapEstimate potential
         max_correlation rms_correlation Layer grams trajectory Trajectory plotting
     """,
     "bounds": """

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hermite
-from hermite._reduced import reduced_dual
+from hermite._build import reduced_dual
 from hermite.errors import NotSquareIntegrableError, PrecisionError
 
 pytest.importorskip("flint")

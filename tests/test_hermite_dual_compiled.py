@@ -20,8 +20,9 @@ import pytest
 
 import hermite
 from hermite import _compiled
+from hermite._build import reduced_dual
 from hermite._parts import evaluate
-from hermite._reduced import Reduced, reduced_dual
+from hermite._reduced import Reduced
 
 HAS_NUMBA = importlib.util.find_spec("numba") is not None
 EPS = 2.0**-52

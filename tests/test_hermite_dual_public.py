@@ -305,6 +305,10 @@ def test_reflection(spec: str) -> None:
 
 CALLABLES: dict[str, Callable[[Any], Any]] = {
     "relu(x - 1)": lambda x: np.maximum(x - 1, 0),
+    "relu(x - 0.3)": lambda x: np.maximum(x - 0.3, 0),  # 0.3 is no float: its kink lies between two
+    "sign": np.sign,
+    "step(x - 1/3)": lambda x: np.where(x >= 1 / 3, 1.0, 0.0),
+    "relu(x)**2": lambda x: np.maximum(x, 0) ** 2,
     "abs": np.abs,
     "hardtanh": lambda x: np.clip(x, -1, 1),
     "relu(x) + sign(x)/10": lambda x: np.maximum(x, 0) + np.sign(x) / 10,

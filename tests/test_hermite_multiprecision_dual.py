@@ -19,7 +19,7 @@ from mpmath import mpf
 
 import hermite
 import hermite.multiprecision as hm
-from hermite._reduced import reduced_dual
+from hermite._build import reduced_dual
 from hermite.errors import NotSquareIntegrableError, PrecisionError
 from hermite.multiprecision._double import double_integral
 from hermite.multiprecision._dual import dual_value

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import hermite
 from hermite import symbolic
-from hermite._reduced import reduced_dual
+from hermite._build import reduced_dual
 from hermite.errors import NoClosedFormError, NotSquareIntegrableError
 
 rho, a, b, alpha, theta, k = sp.symbols("rho a b alpha theta k")

@@ -9,8 +9,8 @@ import numpy as np
 
 from .. import _numeric
 from .._activation import Activation
+from .._build import reduced_dual
 from .._moments import Moments
-from .._reduced import reduced_dual
 from .._tree import Node
 from ..errors import PrecisionError
 from ._callables import FLOAT64_DIGITS, carries

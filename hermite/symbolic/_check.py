@@ -16,7 +16,7 @@ import sympy as sp
 
 from .. import _numeric, multiprecision
 from .._activation import Activation
-from .._reduced import reduced_dual
+from .._build import reduced_dual
 from ..errors import (
     ActivationParseError,
     ConstantActivationError,
