@@ -136,6 +136,8 @@ def power_law(sigma: Activation) -> PowerLaw | None:
         if np.ptp(ratios) > 8e-16 * abs(ratios[0]) or not np.all(np.isfinite(sides)):
             return None
     right, left = evaluate(sigma.expr, np.array([1.0, -1.0]))
+    if right == left == 0:
+        return None
     big = evaluate(sigma.expr, np.array([2.0**32 if right else -(2.0**32)]))[0]
     a = Fraction(math.log2(abs(big / (right or left))) / 32).limit_denominator(1000)
     x = np.array([0.3, 7.0])

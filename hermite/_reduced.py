@@ -17,7 +17,6 @@ from ._numeric import Scaled
 from ._parts import Block, Long, Parts, evaluate
 from ._power_law import PowerEnd
 from ._recurrence import Array
-from .errors import PrecisionError
 
 _EPS = 2.0**-52
 _SLACK = 1e-12  # |rho| may exceed 1 by this much from rounding upstream; beyond it is an error of the caller
@@ -129,9 +128,9 @@ class Reduced:
         return np.asarray(first * log_rho + top + np.log(np.sum(np.exp(terms - top[..., None]), axis=-1)))
 
     def first_weights(self) -> tuple[int, float, float]:
-        """The first power p present, w_p and w_(p+1). Raises PrecisionError where w_p is below float64."""
+        """The first power p present, w_p and w_(p+1); w_p is the smallest float where it is below all."""
         if self.log_weights is not None:
-            raise PrecisionError(f"the first Hermite weights of {self.name} are below 1e-300")
+            return int(np.flatnonzero(self.log_weights > -math.inf)[0]), math.ulp(0.0), 0.0
         return self.first
 
 

@@ -48,8 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     >>> main(["iterate", "sign", "--n", "2", "--depth", "2", "--format", "csv", "--digits", "4"])
     layer,isometry_gap,error,log_isometry_gap,potential,max_correlation,status
     0,0.1438,4.6e-16,-1.939,1.000,0.5000,resolved
-    1,0.05889,7.6e-16,-2.832,0.5000,0.3333,resolved
-    2,0.02397,3.9e-16,-3.731,0.2761,0.2163,resolved
+    1,0.05889,6.6e-16,-2.832,0.5000,0.3333,resolved
+    2,0.02397,3.6e-16,-3.731,0.2761,0.2163,resolved
     0
     """
     parser = _parser()

@@ -158,6 +158,7 @@ def trajectory(
     if near is not None and 0 in wanted:
         first = gap_of_clusters(C, near, entry_error=GIVEN_ERROR)
     run = Run([x.step for x in layers], C, near, first, wanted)
+    del C, near  # the run holds the pairs: half of it
     report(0)
     for done in run:
         report(done)

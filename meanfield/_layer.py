@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,6 +22,7 @@ from ._pairs import packed, unpacked
 from ._step import Step
 
 Floats: TypeAlias = NDArray[np.float64]
+_EPS = 2.0**-52
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,12 @@ class Layer:
         """The map as arithmetic, built on first use."""
         f = reduced_dual(self.sigma)
         low = f.moments
-        share = 1.0 if self.normalization == "layer" or low.c0 == 0.0 else low.variance / low.second
-        return Step(f, 1.0 - share, share, self.sigma.is_opaque)
+        # the square of a mean that is rounding is no offset: an odd sigma has none
+        centred = self.normalization == "layer" or low.c0**2 <= (16 * _EPS) ** 2 * low.second
+        if centred:
+            return Step(f, 0.0, 1.0, 0.0, self.sigma.is_opaque)
+        offset_error = 8 * _EPS * abs(low.c0) / math.sqrt(low.second)
+        return Step(f, low.c0**2 / low.second, low.variance / low.second, offset_error, self.sigma.is_opaque)
 
     def map(self, rho: ArrayLike) -> float | Floats:
         """The next correlation of two inputs with correlation rho in [-1, 1]; shape kept, NaN stays NaN.

@@ -36,31 +36,34 @@ WORTH = 1 << 22  # maps of a pair, over all layers, from which compiling pays
 
 @dataclass
 class Close:
-    """Pairs carried by their distance: where they are packed, 1 - |rho|, the sign of rho, and relative errors."""
+    """Pairs carried by their distance: where they are packed, 1 - |rho|, the sign of rho, and their relative error.
+
+    One error serves all: there may be as many close pairs as there are pairs.
+    """
 
     index: Indices
     delta: Floats
-    sign: Floats
-    error: Floats
+    sign: NDArray[np.int8]
+    error: float
 
     @staticmethod
-    def none() -> Close:
-        return Close(np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0), np.zeros(0))
+    def of(index: Indices, delta: Floats, rho: Floats, error: float) -> Close:
+        return Close(index, delta, np.where(rho < 0, np.int8(-1), np.int8(1)), error)
 
     def part(self, chosen: NDArray[np.bool_]) -> Close:
-        return Close(self.index[chosen], self.delta[chosen], self.sign[chosen], self.error[chosen])
+        if chosen.all():
+            return self
+        return Close(self.index[chosen], self.delta[chosen], self.sign[chosen], self.error)
 
     def joined(self, other: Close) -> Close:
-        pairs = zip(
-            (self.index, self.delta, self.sign, self.error),
-            (other.index, other.delta, other.sign, other.error),
-            strict=True,
-        )
-        return Close(*(np.concatenate(p) for p in pairs))
+        index, delta = np.concatenate([self.index, other.index]), np.concatenate([self.delta, other.delta])
+        return Close(index, delta, np.concatenate([self.sign, other.sign]), max(self.error, other.error))
 
     @property
     def rho(self) -> Floats:
-        return self.sign * (1.0 - self.delta)
+        rho = 1.0 - self.delta
+        rho *= self.sign
+        return rho
 
 
 class Largest(NamedTuple):
@@ -96,30 +99,27 @@ class Pairs:
     values: Floats
     close: Close
     error: float
-    largest_open: float
     fast: bool
+    largest_open: float = 0.0
+    stand_in: float = 0.0  # rho of an open pair, put where close pairs are while the others go through layers
 
     @staticmethod
     def of(n: int, values: Floats, delta: Floats | None = None, *, error: float = 0.0, fast: bool = False) -> Pairs:
         """From packed correlations, each off by at most error, and 1 - |rho| where that is known relatively as well."""
-        given = delta is not None
+        known = delta is not None
         delta = 1.0 - np.abs(values) if delta is None else delta
         index = np.flatnonzero(delta < CLOSE)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            relative = np.where(delta[index] > 0, error / delta[index], 0.0) if error else np.zeros(len(index))
-        if given:  # to relative accuracy
-            relative = np.full(len(index), error)
-        close = Close(index, delta[index], np.where(values[index] < 0, -1.0, 1.0), relative)
-        result = Pairs(n, values, close, error, 0.0, fast)
-        result.largest_open = result._top_of_the_open()
+        least = float(delta[index].min(initial=CLOSE))
+        relative = error if known or not error else error / least if least else math.inf
+        result = Pairs(n, values, Close.of(index, delta[index], values[index], relative), error, fast)
+        result._look()
         return result
 
     @property
     def top(self) -> Largest:
         if len(self.close.index):
-            i = int(self.close.delta.argmin())
-            delta = float(self.close.delta[i])
-            return largest_of(1.0 - delta, delta, float(self.close.error[i]) * delta)
+            delta = float(self.close.delta.min())
+            return largest_of(1.0 - delta, delta, self.close.error * delta if delta else 0.0)
         return largest_of(self.largest_open, 1.0 - self.largest_open, self.error)
 
     @property
@@ -140,41 +140,45 @@ class Pairs:
     @property
     def complement_error(self) -> float:
         """Relative error of every entry of `complements`."""
-        return max(float(self.close.error.max(initial=0.0)), self.error / CLOSE)
+        return max(self.close.error, self.error / CLOSE)
 
     def advance(self, steps: list[Step]) -> list[Largest]:
         """Through some layers, in place; the largest |rho| after each."""
         freed = Freed(np.zeros(0, dtype=np.intp), np.zeros(0))
-        self.values[self.close.index] = 0.0  # apart from the rest, whose largest is wanted
+        only_close = len(self.close.index) == len(self.values)
+        self.values[self.close.index] = self.stand_in
         path: list[Largest] = []
         for step, top in zip(steps, march(steps, self.values, fast=self.fast).tolist(), strict=True):
             self.error = step.spread(self.largest_open, self.error)
             self.close, freed, error = _through(step, self.close, freed)
             self.error = max(self.error, error)
-            self.largest_open = max(top, float(np.abs(freed.rho).max(initial=0.0)))
+            self.largest_open = max(0.0 if only_close else top, float(np.abs(freed.rho).max(initial=0.0)))
             path.append(self.top)
         self.values[self.close.index] = self.close.rho
         self.values[freed.places] = freed.rho
-        self._gather()
+        if self.largest_open > 1.0 - CLOSE:
+            self._gather()
+        if len(self.close.index):
+            self._look()
         return path
 
-    def _top_of_the_open(self) -> float:
+    def _look(self) -> None:
+        """Find the largest of the open pairs."""
         self.values[self.close.index] = 0.0
-        top = max(float(self.values.max(initial=0.0)), -float(self.values.min(initial=0.0)))
+        high, low = float(self.values.max(initial=0.0)), float(self.values.min(initial=0.0))
         self.values[self.close.index] = self.close.rho
-        return top
+        self.stand_in = high if high >= -low else low
+        self.largest_open = abs(self.stand_in)
 
     def _gather(self) -> None:
         """Take up pairs that have come close, where correlations are drawn towards 1."""
-        if self.largest_open > 1.0 - CLOSE:
-            delta = 1.0 - np.abs(self.values)
-            delta[self.close.index] = 1.0
-            index = np.flatnonzero(delta < CLOSE)
-            sign = np.where(self.values[index] < 0, -1.0, 1.0)
-            with np.errstate(divide="ignore"):
-                relative = self.error / delta[index]
-            self.close = self.close.joined(Close(index, delta[index], sign, relative))
-            self.largest_open = self._top_of_the_open()
+        delta = 1.0 - np.abs(self.values)
+        delta[self.close.index] = 1.0
+        index = np.flatnonzero(delta < CLOSE)
+        least = float(delta[index].min(initial=CLOSE))
+        new = Close.of(index, delta[index], self.values[index], self.error / least if least else math.inf)
+        self.close = self.close.joined(new)
+        self._look()
 
 
 class Freed(NamedTuple):
@@ -195,14 +199,15 @@ def _through(step: Step, close: Close, freed: Freed) -> tuple[Close, Freed, floa
         return close, Freed(freed.places, rho), 0.0
     delta, error = step.complement(close.delta), close.error + step.rounding
     sign = np.ones_like(close.sign) if step.parity == 1 else close.sign
-    value = sign * (1.0 - delta)
     leaving = delta >= CLOSE
     if step.parity == 0:
-        below = close.sign < 0
-        value[below] = step.from_minus_one(close.delta[below])
-        leaving |= below
-    freed = Freed(np.concatenate([freed.places, close.index[leaving]]), np.concatenate([rho, value[leaving]]))
-    spread = float((error * delta + step.rounding)[leaving].max(initial=0.0))
+        leaving |= close.sign < 0
+    value = sign[leaving] * (1.0 - delta[leaving])
+    if step.parity == 0:
+        below = close.sign[leaving] < 0
+        value[below] = step.from_minus_one(close.delta[leaving][below])
+    freed = Freed(np.concatenate([freed.places, close.index[leaving]]), np.concatenate([rho, value]))
+    spread = error * float(delta[leaving].max()) + step.rounding if len(value) else 0.0
     return Close(close.index, delta, sign, error).part(~leaving), freed, spread
 
 

@@ -10,6 +10,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
+
 from ._gap import EPS, SINGULAR, ZERO, Gap, gap_of, gap_of_clusters, is_poor, least_gap
 from ._march import WORTH, Largest, Pairs
 from ._pairs import packed
@@ -106,6 +108,8 @@ def _measured(gap: Gap, entries: float, lower: float | None) -> Measured:
     """entries: relative error of |E|_F, which decides where gaps underflow; lower: of a gap that is not resolved."""
     if gap.error == 0.0 or math.isinf(gap.value):
         return Measured(gap, 0.0 if gap.error == 0.0 else math.inf, gap.value if lower is None else lower)
+    if gap.status == "underflow":
+        return Measured(gap, math.inf, 0.0)
     relative = gap.error / gap.value if gap.value > _SMALLEST else 16.0 * EPS + entries * (2.0 + entries)
     return Measured(gap, log1p_error(relative), max(gap.value - gap.error, 0.0))
 
@@ -115,7 +119,7 @@ def gap_of_pairs(pairs: Pairs) -> tuple[Gap, float | None]:
     if pairs.parallel:
         return SINGULAR, None
     if not len(pairs.close.index) and pairs.largest_open == 0.0:
-        return ZERO, None
+        return (ZERO if pairs.error == 0.0 else Gap(0.0, math.ulp(0.0), -math.inf, "underflow")), None
     C = pairs.matrix()
     if not len(pairs.close.index):
         gap = gap_of(C, entry_error=pairs.error)
@@ -124,7 +128,7 @@ def gap_of_pairs(pairs: Pairs) -> tuple[Gap, float | None]:
     else:  # distances are rounded where they become entries of a matrix
         gap = gap_of(C, entry_error=pairs.error + EPS / 2)
     near, error = pairs.complements(), pairs.complement_error
-    pairs.values = pairs.values[:0]  # C has them: a third large matrix is to come
+    pairs.values = np.empty(0)  # C has them, and a third large matrix is to come
     gap = min(gap, gap_of_clusters(C, near, entry_error=error), key=lambda each: each.error)
     lower = least_gap(C, near, entry_error=error) if gap.status == "unresolved" else None
     del near

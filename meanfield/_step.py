@@ -5,6 +5,7 @@ Made by `_layer`, run over all pairs of a batch by `_march`.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -16,17 +17,20 @@ from hermite._reduced import Reduced
 
 Floats: TypeAlias = NDArray[np.float64]
 
+_BLOCK = 1 << 16
+_SMALLEST = 1e-290
 _ROUNDING = 2e-15  # relative error of f on [0, 1]: 1e-15 was seen; of a callable with small coefficients 1e-12
 _ROUNDING_CALLABLE = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """rho -> offset + scale f(rho), offset = 1 - scale >= 0: layer normalisation has offset 0."""
+    """rho -> offset + scale f(rho), offset = 1 - scale >= 0, known to offset_error: layer normalisation has 0."""
 
     f: Reduced
     offset: float
     scale: float
+    offset_error: float
     callable: bool
 
     @property
@@ -48,9 +52,18 @@ class Step:
         value = self.f(rho)
         return self.offset + self.scale * value if self.offset else value
 
+    def log_map(self, log_rho: float) -> float:
+        """log f(exp(log_rho)), for a map that fixes 0."""
+        with np.errstate(divide="ignore", over="ignore"):
+            return float(self.f.logarithm(np.array([log_rho]))[0])
+
     def complement(self, delta: Floats) -> Floats:
         """1 - (the map of 1 - delta), to the relative accuracy of delta."""
-        return np.asarray(self.scale * self.f.complement(delta))
+        out = np.empty_like(delta)
+        for start in range(0, len(delta), _BLOCK):  # there may be as many as there are pairs
+            part = slice(start, start + _BLOCK)
+            np.multiply(self.scale, self.f.complement(delta[part]), out=out[part])
+        return out
 
     def from_minus_one(self, delta: Floats) -> Floats:
         """The map of -1 + delta."""
@@ -69,4 +82,7 @@ class Step:
         high = min(low + max(error, low / 64), 1.0)
         at_low, at_high = self(np.array([low, high])).tolist()
         slope = (at_high - at_low) / (high - low) if high > low else 0.0
-        return float(slope * error + self.rounding * at_low)
+        spread = float(slope * error + self.rounding * at_low + self.offset_error)
+        # what underflows is off by the smallest float
+        lost = error > 0.0 or (at_low < _SMALLEST and low > 0.0)
+        return max(spread, math.ulp(0.0)) if lost else spread

@@ -30,6 +30,7 @@ from ._step import Floats, Step
 _EPS = 2.0**-52
 _LINEAR, _POWER = 1e-9, 1e-17  # sizes below which second-order terms, and first-order ones, are below the last digit
 _NEGLIGIBLE = 4 * _EPS
+_LOST = -650.0  # logarithm of pairs that have begun to lose digits
 _WORTH_A_PRODUCT = 6  # factorisations in the time of one matrix product
 _BEYOND = 10**308  # binary exponents whose product with log 2 leaves float64
 
@@ -60,9 +61,14 @@ class Tail:
         if p == 0:
             return False
         if p == 1:
-            bend = second / (first * (1.0 - first)) if second else 0.0
+            bend = second / (first * max(1.0 - first, _EPS)) if second else 0.0
             return size * max(1.0, bend, 1.0 / first) <= _LINEAR
-        return size * max(1.0, second / first) <= _POWER
+        if size * max(1.0, second / first) <= _POWER:
+            return True
+        # or where the pairs themselves would leave float64 in one layer, and the first term is all there is
+        log_size = math.log(size)
+        mapped = p * log_size + math.log(first)
+        return mapped < _LOST and step.log_map(log_size) - mapped <= 2.0 * _EPS * abs(mapped)
 
     def advance(self, step: Step) -> None:
         """Through one layer that `takes` pairs of this size."""
@@ -70,13 +76,22 @@ class Tail:
         if p == 1 and self.power == 1:
             self.bend += second * self.scale / first
         elif p > 1:
-            self.bend = 0.0
+            self._straighten()
             self.power *= p
             self.signed = self.signed and p % 2 == 1
         mantissa, shift = math.frexp(first)
         mantissa, more = math.frexp(self.mantissa**p * mantissa)
         self.mantissa, self.exponent = mantissa, p * self.exponent + shift + more
         self.relative = p * (self.relative + _EPS) + step.rounding
+
+    def _straighten(self) -> None:
+        """Put the bend into y, for a power of the pairs is to come."""
+        if self.bend:
+            self.y += self.bend * self.y**2
+            top = float(np.abs(self.y).max())
+            self.y /= top
+            mantissa, shift = math.frexp(self.mantissa * top)
+            self.mantissa, self.exponent, self.bend = mantissa, self.exponent + shift, 0.0
 
     @property
     def scale(self) -> float:
