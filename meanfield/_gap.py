@@ -98,7 +98,7 @@ def gap_of(C: Floats, *, rounded: bool = False, entry_error: float = 0.0) -> Gap
 
 def is_poor(gap: Gap) -> bool:
     """Whether another factorisation may be worth its time."""
-    return gap.status == "unresolved" or (gap.status == "resolved" and gap.error > POOR * gap.value)
+    return gap.status == "unresolved" or (gap.status == "resolved" and gap.error > max(POOR * gap.value, 1e-300))
 
 
 def _series_error(size: float) -> float:
@@ -191,7 +191,7 @@ def _pair_gap(cosine: float, near: float | None, entry_error: float) -> Gap:
     if error >= 0.5:
         return UNRESOLVED
     log_value = math.log(value) if value else 2.0 * math.log(size) - math.log(2.0) if size else -math.inf
-    return Gap(value, error / 2.0 + 4.0 * EPS * value, log_value, "resolved")
+    return Gap(value, max(error / 2.0 + 4.0 * EPS * value, math.ulp(0.0)), log_value, "resolved")
 
 
 def _cholesky_gap(C: Floats, size: float, *, overwrite: bool = False) -> tuple[float, Floats]:
