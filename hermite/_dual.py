@@ -116,7 +116,7 @@ class Dual:
         >>> Dual("sign").complement(1e-20) / 1e-10  # sqrt(2 delta) * 2/pi
         0.9003163161571058
         """
-        return _shaped(self._map.complement, delta, "delta", 0.0, 2.0)
+        return _shaped(lambda t: self._map.complement(t + 0.0), delta, "delta", 0.0, 2.0)  # no -0.0
 
     def log_reduced(self, log_rho: ArrayLike) -> Value:
         """log f(exp(log_rho)) for log_rho <= 0: no underflow, however small rho and f are; -inf for rho = 0.

@@ -191,7 +191,8 @@ def _pair_gap(cosine: float, near: float | None, entry_error: float) -> Gap:
     if error >= 0.5:
         return UNRESOLVED
     log_value = math.log(value) if value else 2.0 * math.log(size) - math.log(2.0) if size else -math.inf
-    return Gap(value, max(error / 2.0 + 4.0 * EPS * value, math.ulp(0.0)), log_value, "resolved")
+    smallest = math.ulp(0.0) if size else 0.0
+    return Gap(value, max(error / 2.0 + 4.0 * EPS * value, smallest), log_value, "resolved")
 
 
 def _cholesky_gap(C: Floats, size: float, *, overwrite: bool = False) -> tuple[float, Floats]:

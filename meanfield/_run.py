@@ -6,7 +6,7 @@ Read by `_dynamics`, which checks arguments before and records what was found af
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -44,16 +44,19 @@ class Run:
 
     def __iter__(self) -> Iterator[int]:
         """The number of layers done, after every stretch."""
+        anchor = 0  # where a stretch ends; layers with a gap cut it, and change nothing else
         while (done := len(self.tops) - 1) < len(self.steps):
-            self._switch(done)
+            if done == anchor:
+                self._switch(done)
+                anchor += self._stretch(done)
             if isinstance(self.state, Tail):
                 self.state.advance(self.steps[done])
                 self.tops.append(self.state.top)
             else:
-                self.tops += self.state.advance(self.steps[done : done + self._stretch(done)])
+                self.tops += self.state.advance(self.steps[done : min(anchor, self._next_gap(done))])
             done = len(self.tops) - 1
             if done in self.gap_layers:
-                self.gaps[done] = self._gap(done)
+                self.gaps[done] = self._gap()
             yield done
 
     def _switch(self, done: int) -> None:
@@ -67,27 +70,33 @@ class Run:
             self.state = state.pairs()
 
     def _stretch(self, done: int) -> int:
-        """How many layers to go before the next look: to a layer with a gap, and not far beyond smallness."""
-        following = bisect_right(self.wanted, done)
-        until = (self.wanted[following] if following < len(self.wanted) else len(self.steps)) - done
+        """How many layers to go before the next look at how large the pairs are."""
+        if isinstance(self.state, Tail):
+            return 1
         p, first, _ = self.steps[done].first
-        assert isinstance(self.state, Pairs)
         if p == 0:
-            return 1 if self.state.largest_open > 0.5 else min(until, _STRETCH)
+            return 1 if self.state.largest_open > 0.5 else _STRETCH
         ahead = self.steps[done : done + _STRETCH]
         same = next((i for i, s in enumerate(ahead) if s is not ahead[0]), len(ahead))
         # none of the pairs that matter may leave float64 on the way
         size = max(-math.log(max(self.state.largest_open, 1e-300)), 1.0) - math.log(first)
         room = _ROOM / size if p == 1 else math.log(max(_ROOM / size, 1.0)) / math.log(p)
-        return max(1, min(until, same, _STRETCH, int(room)))
+        return max(1, min(same, int(room)))
 
-    def _gap(self, layer: int) -> Measured:
-        if isinstance(self.state, Tail):
-            gap, log_error = self.state.gap(len(self.wanted) - bisect_left(self.wanted, layer))
-            return Measured(gap, log_error, max(gap.value - gap.error, 0.0))
-        top, count = self.state.largest_open, len(self.state.values)
-        entries = math.sqrt(count) * self.state.error / top if top else math.inf
-        gap, lower = gap_of_pairs(self.state)
+    def _next_gap(self, done: int) -> int:
+        following = bisect_right(self.wanted, done)
+        return self.wanted[following] if following < len(self.wanted) else len(self.steps)
+
+    def _gap(self) -> Measured:
+        pairs = self.state
+        if isinstance(pairs, Tail):
+            found = pairs.gap()
+            if found is not None:
+                return Measured(*found, max(found[0].value - found[0].error, 0.0))
+            pairs = pairs.pairs()
+        top, count = pairs.largest_open, len(pairs.values)
+        entries = math.sqrt(count) * pairs.error / top if top else math.inf
+        gap, lower = gap_of_pairs(pairs)
         return _measured(gap, entries, lower)
 
     @property

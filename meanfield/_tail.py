@@ -9,11 +9,9 @@ off by |rho|^2 relative. Where c_1 = 0, f(rho) = w rho^p (1 + ...), and below 1e
 
     A' = p A,    B' = p B + log w.
 
-So a layer costs a few operations, log R and B never underflow, and the gap is -1/n log det of I + E by its series,
-
-    gap = |E|_F^2/(2 n) - tr E^3/(3 n) + ...,    the rest at most |E|_F^4/(4 n (1 - |E|_F)),
-
-because |tr E^k| <= |E|_F^k for k >= 2. Read by `_dynamics`.
+So a layer costs a few operations, log R and B never underflow, and the gap is -1/n log det of I + E by the first term
+of its series, |E|_F^2/(2 n), off by at most (2/3)|E|_F/(1 - |E|_F) of itself; where that is too much, the pairs are
+made explicit again for a factorisation. Read by `_run`.
 """
 
 from __future__ import annotations
@@ -24,14 +22,12 @@ import numpy as np
 
 from ._gap import Gap
 from ._march import Largest, Pairs
-from ._pairs import unpacked
 from ._step import Floats, Step
 
 _EPS = 2.0**-52
 _LINEAR, _POWER = 1e-9, 1e-17  # sizes below which second-order terms, and first-order ones, are below the last digit
 _NEGLIGIBLE = 4 * _EPS
 _LOST = -650.0  # logarithm of pairs that have begun to lose digits
-_WORTH_A_PRODUCT = 6  # factorisations in the time of one matrix product
 _BEYOND = 10**308  # binary exponents whose product with log 2 leaves float64
 
 
@@ -47,11 +43,11 @@ class Tail:
         self.y = pairs.values / top
         self.mantissa, self.exponent = math.frexp(top)
         self.power, self.bend = 1, 0.0
-        self.relative = pairs.error / top  # of the largest pairs; no other is further off in absolute terms
+        # of the logarithm of the largest pairs; no other pair is further off in absolute terms
+        self.log_error = log1p_error(pairs.error / top)
         self.signed = True
         self.highest, self.lowest = float(self.y.max(initial=0.0)), float(self.y.min(initial=0.0))
         self.squares, self.cubes = float(np.sum(self.y**2)), float(np.sum(self.y**3))
-        self.triangles: float | None = None  # tr Y^3
         self.logs: Floats | None = None
 
     @staticmethod
@@ -82,7 +78,7 @@ class Tail:
         mantissa, shift = math.frexp(first)
         mantissa, more = math.frexp(self.mantissa**p * mantissa)
         self.mantissa, self.exponent = mantissa, p * self.exponent + shift + more
-        self.relative = p * (self.relative + _EPS) + step.rounding
+        self.log_error = p * (self.log_error + _EPS) + step.rounding
 
     def _straighten(self) -> None:
         """Put the bend into y, for a power of the pairs is to come."""
@@ -116,9 +112,14 @@ class Tail:
     @property
     def top(self) -> Largest:
         log_value, value = self.log_scale + math.log(self._bent), self.size
-        error = max(value * self.relative, math.ulp(0.0))
-        log_error = log1p_error(self.relative) + _EPS * abs(log_value) if log_value > -math.inf else math.inf
-        return Largest(value, 1.0 - value, error, log_value - math.log1p(-value), log_error)
+        log_error = self.log_error + _EPS * abs(log_value) if log_value > -math.inf else math.inf
+        return Largest(value, 1.0 - value, self._error, log_value - math.log1p(-value), log_error)
+
+    @property
+    def _error(self) -> float:
+        """Of every pair."""
+        relative = math.expm1(self.log_error) if self.log_error < 1.0 else math.inf
+        return max(self.size * relative, math.ulp(0.0)) if self.size else math.ulp(0.0)
 
     def pairs(self) -> Pairs:
         """The pairs themselves."""
@@ -130,38 +131,24 @@ class Tail:
             else:
                 values = np.exp(float(self.power) * np.log(np.abs(self.y)) + self.log_scale)
                 values = np.copysign(values, self.y) if self.signed else values
-        return Pairs.of(self.n, values, error=self.top.error, fast=self.fast)
+        return Pairs.of(self.n, values, error=self._error, fast=self.fast)
 
-    def gap(self, remaining: int) -> tuple[Gap, float]:
-        """The isometry gap by the series above, with what is left out in its error, and the error of its logarithm.
-
-        remaining: at how many layers, this one included, a gap will be asked for: tr E^3 serves them all, at the price
-        of a matrix product, so for few of them its bound must do.
-        """
+    def gap(self) -> tuple[Gap, float] | None:
+        """The isometry gap and the error of its logarithm; None where the first term of the series is not all of it."""
         if self.log_scale == -math.inf:
             return Gap(0.0, math.ulp(0.0), -math.inf, "underflow"), math.inf
         total = self._sum_of_squares()  # over R^2
-        norm, left_out, cube = math.sqrt(2.0 * total) * self.scale, 0.0, 0.0
-        if self.power == 1:
-            left_out = 2.0 * norm / (3.0 * (1.0 - norm))
-            if left_out > _NEGLIGIBLE and (
-                self.triangles is not None or remaining >= _WORTH_A_PRODUCT or self.n <= 256
-            ):
-                cube = -2.0 * self._trace_of_cube() * self.scale**3 / (3.0 * norm * norm)  # over the first term
-                left_out = norm * norm / (2.0 * (1.0 - norm))
-        # |E + dE|^2 against |E|^2, every pair off by at most relative times the largest
-        spread = self.relative * math.sqrt(len(self.y) / max(total, 1.0))
-        relative = spread * (2.0 + spread) + left_out + _NEGLIGIBLE
-        log_value = 2.0 * self.log_scale + math.log(total / self.n) + math.log1p(cube)
-        value = self.scale * (total / self.n * (1.0 + cube)) * self.scale
-        log_error = log1p_error(relative) + _NEGLIGIBLE * abs(log_value)
-        return Gap(value, max(value * relative, math.ulp(0.0)), log_value, "resolved"), log_error
-
-    def _trace_of_cube(self) -> float:
-        """tr Y^3, of which the bend is 1e-9."""
-        if self.triangles is None:
-            self.triangles = _trace_of_cube(unpacked(self.y, self.n, 0.0))
-        return self.triangles
+        norm = math.sqrt(2.0 * total) * self.scale
+        left_out = 2.0 * norm / (3.0 * (1.0 - norm)) if norm < 0.5 else math.inf
+        if left_out > _NEGLIGIBLE:
+            return None
+        # |E + dE|^2 against |E|^2, every pair off by at most what the largest is off by
+        spread = self.log_error * math.sqrt(len(self.y) / max(total, 1.0))
+        log_value = 2.0 * self.log_scale + math.log(total / self.n)
+        log_error = spread * (2.0 + spread) + left_out + _NEGLIGIBLE * (1.0 + abs(log_value))
+        value = self.scale * (total / self.n) * self.scale
+        error = value * math.expm1(log_error) if log_error < 1.0 else math.inf if value else 0.0
+        return Gap(value, max(error, math.ulp(0.0)), log_value, "resolved"), log_error
 
     def _sum_of_squares(self) -> float:
         """The sum of (rho/R)^2 over all pairs."""
@@ -173,11 +160,6 @@ class Tail:
         power = float(self.power)
         self.logs = self.logs[self.logs * power > -25.0]  # exp(-50) is below the last digit, and only falls
         return float(np.sum(np.exp(2.0 * power * self.logs)))
-
-
-def _trace_of_cube(Y: Floats) -> float:
-    """tr Y^3 of a symmetric matrix, a block of rows at a time."""
-    return math.fsum(float(np.sum((Y[i : i + 256] @ Y) * Y[i : i + 256])) for i in range(0, len(Y), 256))
 
 
 def log1p_error(relative: float) -> float:
