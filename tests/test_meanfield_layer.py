@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from bounds._matrix_strategies import correlation_matrices
-from hermite import activation
+from hermite import activation, multiprecision
 from hermite.errors import (
     ActivationParseError,
     ConstantActivationError,
@@ -276,6 +276,85 @@ def test_the_slope_at_zero_is_the_linearity(name: str) -> None:
     assert layer.isometry_strength == pytest.approx(2 - layer.linearity, abs=1e-15)
 
 
+# --- without centring ---------------------------------------------------------------------------------------
+
+
+def uncentred(dual: Callable[[Real], Real]) -> Callable[[Real], Real]:
+    return lambda rho: dual(rho) / dual(mp.mpf(1))
+
+
+RMS_MAPS: dict[str, Callable[[Real], Real]] = {
+    "relu": uncentred(arccosine),
+    "max(x, 0)**2": uncentred(arccosine_2),
+    "leaky_relu(x, negative_slope=0.2)": uncentred(leaky),
+    "abs": uncentred(lambda rho: mp.sqrt(1 - rho**2) + rho * mp.asin(rho)),
+    "step": lambda rho: mp.mpf(1) / 2 + mp.asin(rho) / mp.pi,
+    "gelu": uncentred(gelu),
+    "sin": lambda rho: mp.sinh(rho) / mp.sinh(1),
+    "cos": uncentred(mp.cosh),
+    "exp": lambda rho: mp.exp(rho - 1),
+    "exp(3*x)": lambda rho: mp.exp(9 * (rho - 1)),
+    "x + He(2, x) + 1": lambda rho: (1 + rho + rho**2) / 3,
+    "erf(x) + 1/1000": uncentred(lambda rho: 2 * mp.asin(2 * rho / 3) / mp.pi + mp.mpf(10) ** -6),
+}
+
+
+def rms(spec: Any) -> Layer:
+    return Layer(spec, normalization="rms")
+
+
+@pytest.mark.parametrize("name", RMS_MAPS)
+def test_the_uncentred_map_meets_its_closed_form_everywhere(name: str) -> None:
+    rho = np.concatenate([np.linspace(-1, 1, 161), NEAR_ONE, -NEAR_ONE])
+    wanted = exact(RMS_MAPS[name], rho, 50)
+    assert errors(rms(name).map(rho), wanted).max() <= 5e-15
+    rows = [rms(name)(np.array([[1.0, r], [r, 1.0]]))[0, 1] for r in rho[::3]]
+    assert errors(rows, wanted[::3]).max() <= 5e-15
+
+
+@pytest.mark.parametrize("name", ["tanh(x + 1/2)", "tanh", "sigmoid"])
+def test_the_uncentred_map_is_the_series_of_all_squares(name: str) -> None:
+    """On |rho| <= 1/2 ninety terms are all of it: c_90 is about 1e-6, and 2^-90 is 1e-27."""
+    c = multiprecision.coefficients(name, 90, digits=30)
+    with mp.workdps(30):
+        second = multiprecision.second_moment(name, digits=30)
+        squares = [mp.mpf(x) ** 2 / second for x in c]
+        rho = np.linspace(-0.5, 0.5, 21)
+        wanted = [mp.fsum(w * mp.mpf(float(r)) ** k for k, w in enumerate(squares)) for r in rho]
+    assert errors(rms(name).map(rho), wanted).max() <= 2e-15
+
+
+def test_a_mean_of_zero_leaves_nothing_to_centre() -> None:
+    for name in ("tanh", "sin", "He(3, x)", "sign", "erf"):
+        assert np.allclose(rms(name).map(GRID), Layer(name).map(GRID), rtol=0, atol=1e-15), name
+        for r in (0.7, -0.3, 1e-20, 1e-300):
+            G = np.array([[1.0, r], [r, 1.0]])
+            assert np.array_equal(rms(name)(G), Layer(name)(G)), name
+
+
+@pytest.mark.parametrize("mean", ["1e-3", "1e-6", "1e-9"])
+def test_a_small_mean_keeps_its_digits(mean: str) -> None:
+    """kappa(0) = c_0^2/E sigma^2, far below the rounding of 1; c_0 itself is known to 1e-16 and a little."""
+    layer = rms(f"sin(x) + {mean}")
+    with mp.workdps(40):
+        square = mp.mpf(mean) ** 2
+        wanted = square / (square + (1 - mp.exp(-2)) / 2)
+    after = layer(np.eye(2))[0, 1]
+    assert abs(after - float(wanted)) <= (1e-14 + 4 * EPS / float(mean)) * float(wanted)
+
+
+@given(st.sampled_from(sorted(RMS_MAPS)), correlation_matrices(max_n=6))
+def test_the_uncentred_layer_lies_between_centred_and_one(name: str, G: Floats) -> None:
+    """kappa = 1 - s + s f with s = variance/E sigma^2: positive semidefinite, diagonal 1, and no entry below f."""
+    after, centred_after = rms(name)(G), Layer(name)(G)
+    assert np.array_equal(after, after.T)
+    assert np.array_equal(np.diagonal(after), np.ones(len(G)))
+    assert (after >= centred_after - 1e-14).all()
+    # of the ones in kappa(G) = kappa(0) 11^T + (1 - kappa(0)) f(G) the least eigenvalue knows nothing
+    share = 1 - float(rms(name).map(0.0))
+    assert np.linalg.eigvalsh(after)[0] >= share * np.linalg.eigvalsh(G)[0] - 2e-14 * len(G)
+
+
 # --- gain ---------------------------------------------------------------------------------------------------
 
 GRID = np.concatenate([np.linspace(-1, 1, 81), NEAR_ONE[::5], NEAR_ZERO[::5]])
@@ -339,7 +418,7 @@ def test_a_layer_is_frozen() -> None:
     with pytest.raises(FrozenInstanceError):
         layer.gain = 2  # type: ignore[misc]
     with pytest.raises(TypeError):
-        Layer("tanh", 2)  # type: ignore[call-arg]  # the gain is a keyword: a second number would be a guess
+        Layer("tanh", 2)  # type: ignore[call-arg, arg-type]  # the gain is a keyword: a second number would be a guess
 
 
 def test_a_layer_shows_what_it_is() -> None:
@@ -521,6 +600,24 @@ def test_a_wide_network_with_explicit_weights_follows_the_layer() -> None:
         uncentred = (np.sin(theta) + (np.pi - theta) * before) / np.pi
         assert np.abs(z_scores(h, uncentred)).max() > 20
         assert np.abs(z_scores(h, Layer("leaky_relu(x, negative_slope=0.1)")(before))).max() > 4.5
+
+
+def test_a_wide_network_without_centring_follows_its_layer() -> None:
+    """The same with x -> x/rms(x): 20 comparisons at 4.5 standard errors, and the centred map is refused."""
+    rng = np.random.Generator(np.random.SFC64(20241020))
+    width, layer = 4000, rms("relu")
+    h = scaled(rng.standard_normal((5, width)) + 0.3)
+    h[4] = scaled(0.5 * h[4:] - h[3:4])[0]
+    for _ in range(2):
+        before = correlation(h @ h.T / width)
+        h = scaled(np.maximum(h @ rng.standard_normal((width, width)) / math.sqrt(width), 0.0))
+        assert np.abs(z_scores(h, layer(before))).max() <= 4.5
+        assert np.abs(z_scores(h, Layer("relu")(before))).max() > 20
+        assert np.abs(z_scores(h, rms("leaky_relu(x, negative_slope=0.1)")(before))).max() > 4.5
+
+
+def scaled(h: Floats) -> Floats:
+    return np.asarray(h / np.sqrt((h**2).mean(axis=1, keepdims=True)))
 
 
 def test_nothing_here_warns() -> None:
