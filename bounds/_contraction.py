@@ -41,8 +41,8 @@ def potential_contraction(layer: Layers, G0: Any, depth: int | None = None) -> C
     Raises ValueError for a diagonal that is not 1 (pass `correlation(G0)`), for what is no Gram matrix, and for a
     depth that is missing or contradicts the sequence; and as `Layer`.
     Source: arXiv:2305.18399, Lemmas A.2 and A.3.  The tolerance counts the error of beta and that of
-    `meanfield.trajectory`: the rounding of every entry in every layer, counted as 1e-14 and followed through the maps,
-    which is measured and not proven.  Inputs whose cosine is within some 1e-14 of 1 are UNDECIDED.
+    `meanfield.trajectory`: the rounding of every entry in every layer, counted as 2e-15 and followed through the maps,
+    which is measured and not proven.  Inputs that nearly coincide are followed by their distance.
 
     >>> from meanfield import Layer
     >>> certificate = potential_contraction(Layer("relu"), [[1.0, 0.5], [0.5, 1.0]], 2)

@@ -158,9 +158,8 @@ class Dual:
 
     @cached_property
     def _normally(self) -> _Affine:
-        low = self._map.moments
-        share = low.variance / low.second if low.c0 else 1.0
-        return _Affine(self._map, 1.0 - share, share, _edge(self._map))
+        offset, low = self._map.mean_share, self._map.moments
+        return _Affine(self._map, offset, low.variance / low.second if offset else 1.0, _edge(self._map))
 
     def _mapped(self, rho: ArrayLike, block: _Affine) -> Value:
         def mapped(r: Array) -> Array:

@@ -255,7 +255,7 @@ def homogeneous(a: float, b: float, J: float) -> Homogeneous | None:
     """The map of a x + b |x| + J sign(x), None where its terms would cancel.
 
     Variance a^2 + 2 a J sqrt(2/pi) + J^2 + b^2 (1 - 2/pi); dual of |x| is (2/pi)(sqrt(1 - rho^2) + rho arcsin rho),
-    of sign (2/pi) arcsin rho, and the cross term of x and sign 2 a J sqrt(2/pi) rho (THEORY: Cho and Saul 2009).
+    of sign (2/pi) arcsin rho, and the cross term of x and sign 2 a J sqrt(2/pi) rho.
     """
     linear = a * a + 2 * a * J * math.sqrt(2 / math.pi)
     variance = linear + J * J + b * b * (1 - 2 / math.pi)

@@ -27,7 +27,6 @@ from ._recurrence import Array
 
 _SIZE = 24
 _LENGTHS = (1.5, 1.5, 2.0, 4.0, 8.0, 12.0)  # in log s, from REACH down to about 1e-13
-_DIGITS = 70
 
 
 @dataclass(frozen=True)
@@ -165,7 +164,8 @@ def _changes(law: PowerLaw, s: float, powers: tuple[float, float]) -> tuple[tupl
     """Change/s^power and slope/s^(power - 2) next to 1 and to -1, to all digits."""
     import mpmath as mp
 
-    with mp.workdps(_DIGITS):
+    # next to -1 two changes of size s^2 differ by s^power
+    with mp.workdps(40 + round(14 * max(powers))):
         a, h = mp.mpf(law.a.numerator) / law.a.denominator, mp.mpf(1) / 2
         P, Q = mp.mpf(law.P), mp.mpf(law.Q)
         first, second = _exact_moment(a), _exact_moment(2 * a)

@@ -55,6 +55,12 @@ class Reduced:
         """f(rho) for rho in [-1, 1], same shape, NaN for NaN."""
         return evaluate(self, np.asarray(rho))
 
+    @property
+    def mean_share(self) -> float:
+        """c_0^2/E sigma^2, 0 where it is rounding: the mean of an odd sigma."""
+        low = self.moments
+        return low.c0**2 / low.second if low.c0**2 > (16 * _EPS) ** 2 * low.second else 0.0
+
     def into(self, rho: Array, out: Array, work: Array) -> None:
         """f over a block; |rho| beyond 1 by ulps is clipped, and more is a ValueError."""
         room = work[0, : len(rho)]

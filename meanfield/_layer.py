@@ -87,13 +87,11 @@ class Layer:
     def step(self) -> Step:
         """The map as arithmetic, built on first use."""
         f = reduced_dual(self.sigma)
-        low = f.moments
-        # the square of a mean that is rounding is no offset: an odd sigma has none
-        centred = self.normalization == "layer" or low.c0**2 <= (16 * _EPS) ** 2 * low.second
-        if centred:
+        offset, low = f.mean_share, f.moments
+        if self.normalization == "layer" or not offset:
             return Step(f, 0.0, 1.0, 0.0, self.sigma.is_opaque)
-        offset_error = 8 * _EPS * abs(low.c0) / math.sqrt(low.second)
-        return Step(f, low.c0**2 / low.second, low.variance / low.second, offset_error, self.sigma.is_opaque)
+        offset_error = 8 * _EPS * math.sqrt(offset)  # c_0 is known to eps sqrt(E sigma^2)
+        return Step(f, offset, low.variance / low.second, offset_error, self.sigma.is_opaque)
 
     def map(self, rho: ArrayLike) -> float | Floats:
         """The next correlation of two inputs with correlation rho in [-1, 1]; shape kept, NaN stays NaN.

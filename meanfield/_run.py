@@ -18,7 +18,7 @@ from ._pairs import packed
 from ._step import Floats, Step
 from ._tail import Tail, log1p_error
 
-GIVEN_ERROR = 16 * EPS  # of distances that come with the inputs: three ulps, and those of their Gram matrix
+GIVEN_ERROR = 1e-14  # of distances that come with the inputs, as `input_complement` promises
 _SMALLEST = 1e-290  # gaps below it have lost digits to underflow
 _STRETCH = 16  # layers between two looks at how large the pairs are
 _ROOM = 600.0  # logarithm of how far pairs may fall in a stretch: float64 ends at 708
