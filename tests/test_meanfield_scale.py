@@ -187,6 +187,7 @@ NETWORKS: dict[str, list[tuple[str, Norm, int]]] = {
     "a square of what has a bend": [("exp", "layer", 80), ("He(2, x)", "layer", 1), ("exp", "layer", 5)],
     "squares on the way": [("relu", "layer", 20), ("abs", "layer", 1), ("gelu", "layer", 30), ("cos", "layer", 2)],
     "back for a square": [("x + He(2, x)", "layer", 38), ("He(2, x)", "layer", 1), ("relu", "layer", 20)],
+    "a square with a cube beside it": [("exp", "layer", 45), ("He(2, x) + He(3, x)", "layer", 2)],
     "cubes": [("exp", "layer", 45), ("He(3, x)", "layer", 3), ("sin", "layer", 4)],
     "back after 500 layers": [("relu", "layer", 500), ("relu", "rms", 3), ("exp", "layer", 60), ("exp", "rms", 1)],
     "all different": [(n, "layer", 1) for n in ("relu", "exp", "gelu", "sin", "step", "erf")] * 20,
