@@ -38,6 +38,7 @@ _LONGEST = 100  # more terms are split into two series
 _NEGLIGIBLE = 2e-17
 _ACCEPTED = 5e-16
 _TRIMMED = 4e-17
+_AGREEMENT = 5e-15
 _MAX_CUTS = 80
 _FAR = 300.0  # logarithm of sigma's scale: products of two of its values still fit
 _LEADING = 0.04  # of f where its absolute error may stand for a relative one
@@ -65,6 +66,9 @@ def _built(sigma: Activation) -> Reduced:
         bare = _built(replace(sigma, expr=tree.args[1], declared_growth=None))
         back = math.exp(2 * (bare.moments.log_scale - low.log_scale))
         return replace(bare, name=sigma.name, moments=replace(low, variance=bare.moments.variance * back))
+    if tree.op == "mul" and tree.args[0].op == "num":  # nor a factor, which may leave float64
+        bare = _built(replace(sigma, expr=tree.args[1], declared_growth=None))
+        return replace(bare, name=sigma.name, moments=low)
     closed = closed_weights(tree)
     if closed is not None:
         return replace(_converged(sigma, low, closed), log_weights=log_weights_below_float64(tree))
@@ -123,12 +127,31 @@ def _unconverged(sigma: Activation, low: Scaled, weights: Array, tail: float) ->
         oracle_source(sigma, low, lower=True), sigma.name, upper.scale, vanishing=apart, accuracy=accuracy
     )
     at_end = float(parity) if parity else at_minus_one(sigma, low)
+    _compare(sigma, weights, upper, lower, at_end)
     empty = _powers(weights[:3])
     result = Reduced(
         sigma.name, empty, _homogeneous(sigma), None, 0.0, upper, lower, empty, parity, at_end, low, _first_of(weights),
         "hermite series and interpolation", tail=tail_of(sigma, low) if apart else None,
     )  # fmt: skip
     return _interpolated(result, weights, tail)
+
+
+def _compare(sigma: Activation, weights: Array, upper: End, lower: End, at_minus_one: float) -> None:
+    """Where the Hermite series has converged too, the ends must agree with it: they are integrals over all of s."""
+    s = np.array([0.2, 0.29, REACH])
+    k = np.arange(len(weights))
+    powers_of_rho = np.exp(k * np.log1p(-s * s)[:, None])
+    signs = np.where(k % 2 == 0, 1.0, -1.0)
+    off = np.maximum(
+        np.abs(1 - upper.change(s) - powers_of_rho @ weights),
+        np.abs(at_minus_one + lower.change(s) - powers_of_rho @ (weights * signs)),
+    )
+    allowed = _AGREEMENT * (20 if sigma.is_opaque else 1)
+    if not off.max() <= allowed:
+        raise PrecisionError(
+            f"the dual of {sigma.name} is not available: two ways to it differ by {off.max():.0e} at |rho| = "
+            f"{1 - float(s[off.argmax()]) ** 2:.3g}; sigma is too steep for float64"
+        )
 
 
 def _of_power_law(sigma: Activation, low: Scaled, law: PowerLaw) -> Reduced:

@@ -34,12 +34,12 @@ class Dual:
     """The dual activation of sigma: d(rho) = E sigma(X) sigma(Y) = sum of c_k^2 rho^k, (X, Y) standard Gaussian with
     correlation rho in [-1, 1].
 
-    sigma: anything `activation` accepts. Building takes milliseconds for a smooth sigma, up to a second or two for one
-    with kinks, and is done once per activation and process; an instance is a value, hashable and picklable, and may be
-    shared between threads. All methods take scalars, lists or arrays of any shape and real dtype, and return float64
-    of that shape (a float for a scalar); NaN stays NaN; |rho| beyond 1 by a few ulps is clipped, and more is a
-    ValueError. Arrays of 65536 elements and more are computed by machine code where numba is installed (extra `fast`);
-    results agree to a few ulps.
+    sigma: anything `activation` accepts. Building takes milliseconds for a smooth sigma, a second or two for one with
+    kinks, up to a minute for a steep one (tanh(100 x)), and is done once per activation and process; an instance is a
+    value, hashable and picklable, and may be shared between threads. All methods take scalars, lists or arrays of any
+    shape and real dtype, and return float64 of that shape (a float for a scalar); NaN stays NaN; |rho| beyond 1 by a
+    few ulps is clipped, and more is a ValueError. Arrays of 65536 elements and more are computed by machine code where
+    numba is installed (extra `fast`); results agree to a few ulps.
 
     Raises ConstantActivationError, NotSquareIntegrableError; PrecisionError where E sigma^2 leaves float64, or sigma
     is singular (log|x|) or varies on too many scales.
@@ -98,9 +98,9 @@ class Dual:
     def reduced(self, rho: ArrayLike) -> Value:
         """f(rho) = (d(rho) - c_0^2)/variance, the map of correlations of a layer with layer normalisation; f(1) = 1.
 
-        Relative error at most 1e-14 on [0, 1] and on (-1e-3, 0), absolute 1e-15 elsewhere; f(-1) is -1 or 1 exactly
-        where sigma - c_0 is odd or sigma is even. For a callable sigma 1e-12 relative where its first coefficients
-        are small.
+        Relative error at most 1e-14 on [0, 1] and, away from zeros of f, on (-1e-3, 0), absolute 1e-15 elsewhere;
+        f(-1) is -1 or 1 exactly where sigma - c_0 is odd or sigma is even. For a callable sigma 1e-12 relative where
+        its first coefficients are small.
 
         >>> round(Dual("sin").reduced(0.5), 12)  # sinh(1/2)/sinh(1)
         0.443409441985

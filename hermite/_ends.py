@@ -34,6 +34,7 @@ _SIZES = (16, 32, 64)
 ACCURACY = 8e-16
 OF_CALLABLES = 2e-14  # the slopes of a callable are differences
 _NARROWEST = 1e-4
+_MOST = 500
 Source: TypeAlias = Callable[[float], tuple[float, float]]  # s -> (A(s), B(s))
 
 
@@ -164,18 +165,37 @@ def _divided(source: Source, order: int) -> Source:
 
 def _found(source: Source, name: str, scale: float, accuracy: float) -> list[tuple[float, float, Array]]:
     found: list[tuple[float, float, Array]] = []
+    counted = _Counted(source, name)
     upper = REACH
     while upper > 0:
         lower = 0.0
-        c = _resolved(source, lower, upper, scale, accuracy)
+        c = _resolved(counted, lower, upper, scale, accuracy)
         while c is None:
             lower = upper / 4 if lower == 0 else 0.5 * (lower + upper)
             if upper - lower < _NARROWEST * REACH:
                 raise PrecisionError(f"the dual of {name} is not resolved near |rho| = {1 - upper * upper:.6g}")
-            c = _resolved(source, lower, upper, scale, accuracy)
+            c = _resolved(counted, lower, upper, scale, accuracy)
         found.append((lower, upper, c))
         upper = lower
     return found[::-1]
+
+
+@dataclass
+class _Counted:
+    """A source that refuses after so many values: what needs more would need minutes."""
+
+    source: Source
+    name: str
+    left: int = _MOST
+
+    def __call__(self, s: float) -> tuple[float, float]:
+        self.left -= 1
+        if self.left < 0:
+            raise PrecisionError(
+                f"the dual of {self.name} near |rho| = 1 is not resolved by {_MOST} values; sigma is too steep, or has "
+                "kinks too close to each other"
+            )
+        return self.source(s)
 
 
 def _resolved(source: Source, lower: float, upper: float, scale: float, accuracy: float) -> Array | None:
@@ -266,12 +286,14 @@ def oracle_source(sigma: Activation, low: Scaled, *, lower: bool) -> Source:
 
 def jumps_of(sigma: Activation, low: Scaled) -> list[tuple[float, float]]:
     """(place, height) of the jumps of sigma, heights in units of exp(M)."""
-    found = []
+    found, slope = [], slope_of(sigma, low.log_scale)
     for a in cuts(sigma):
         # rounding of the place may have moved it to either side: step over it
-        x = np.array([a - 8 * np.spacing(abs(a)), a + 8 * np.spacing(abs(a))])
+        step = 8 * np.spacing(abs(a))
+        x = np.array([a - step, a + step])
         m, e = evaluate_scaled(sigma.expr, x)
         left, right = m * np.exp(e - low.log_scale)
-        if abs(right - left) > 1e-13 * (abs(left) + abs(right) + math.sqrt(low.variance)):
+        crossed = 8 * step * float(np.abs(slope(x)).max())  # what a continuous sigma may do on the way
+        if abs(right - left) > 1e-13 * (abs(left) + abs(right)) + crossed:
             found.append((float(a), float(right - left)))
     return found

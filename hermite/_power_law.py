@@ -61,7 +61,7 @@ class PowerLaw:
 
     def ends(self) -> tuple[PowerEnd, PowerEnd]:
         """Next to 1 and to -1."""
-        near = 2 * float(self.a) + 1
+        near = float(2 * self.a + 1)
         # next to -1 the term in s^2 is E sigma'(X) sigma'(-X), which is 0 for a sigma that is 0 on one side
         one_sided = abs(self.P) == abs(self.Q)
         powers = (min(near, 2.0), near if one_sided else min(near, 2.0))
@@ -72,18 +72,24 @@ class PowerLaw:
             values = [_changes(self, float(t), powers) for t in np.exp(low + (high - low) * x)]
             upper.append(chebyshev(np.array([v[0] for v in values])))
             lower.append(chebyshev(np.array([v[1] for v in values])))
-        distance = abs(near - 2.0)
+        distance, rest = abs(near - 2.0), float(2 * self.a + 1 - Fraction(near))
         return (
-            PowerEnd(powers[0], distance, edges, np.array(upper)),
-            PowerEnd(powers[1], 2.0 if one_sided else distance, edges, np.array(lower)),
+            PowerEnd(powers[0], rest if powers[0] == near else 0.0, distance, edges, np.array(upper)),
+            PowerEnd(
+                powers[1], rest if powers[1] == near else 0.0, 2.0 if one_sided else distance, edges, np.array(lower)
+            ),
         )
 
 
 @dataclass(frozen=True, eq=False)
 class PowerEnd:
-    """The change of f from +-1 to +-(1 - s^2) over s^power, its slope over s^(power - 2), as series in log s."""
+    """The change of f from +-1 to +-(1 - s^2) over s^power, its slope over s^(power - 2), as series in log s.
+
+    power_rest: what the exact exponent has beyond power.
+    """
 
     power: float
+    power_rest: float
     distance: float
     edges: Array
     pieces: Array
@@ -94,7 +100,10 @@ class PowerEnd:
         return 1.0
 
     def change(self, s: Array) -> Array:
-        return np.asarray(self.sign * s**self.power * self._ratio(s, 0))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # the rounding of the exponent counts |log s| times
+            size = np.where(s > 0, s**self.power * (1 + self.power_rest * np.log(s)), 0.0)
+        return np.asarray(self.sign * size * self._ratio(s, 0))
 
     def slope(self, s: Array) -> Array:
         """Infinite at s = 0 where sigma' is not square-integrable."""
@@ -182,7 +191,7 @@ def _changes(law: PowerLaw, s: float, powers: tuple[float, float]) -> tuple[tupl
             value = mp.hyp2f1(o, o, 3 * h, rho**2)
             odd = size * (mp.hyp2f1(o, o, 3 * h, 1) - rho * value)
             slope_odd = size * (value + 2 * rho**2 * o * o / (3 * h) * mp.hyp2f1(o + 1, o + 1, 5 * h, rho**2))
-        (up, down) = (t ** mp.mpf(p) for p in powers)
+        (up, down) = (t ** (2 * a + 1 if p == float(2 * law.a + 1) else mp.mpf(p)) for p in powers)
         return (
             (float((odd + even) / up), float((slope_odd + slope_even) * t * t / up)),
             (float((odd - even) / down), float((slope_odd - slope_even) * t * t / down)),

@@ -6,6 +6,7 @@ series of a kinked sigma has not converged.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from functools import lru_cache
@@ -23,6 +24,7 @@ from ._slope import sharp_kinks, smooth_edges
 
 Function: TypeAlias = Callable[[Array], Array]
 _BLOCK = 32
+_NARROW = 0.45  # of panels: 24 points on one of width 1 no longer resolve what needs narrower ones
 
 
 def centred(sigma: Activation, low: Scaled, x: Array) -> Array:
@@ -42,12 +44,12 @@ def cuts(sigma: Activation) -> Array:
     """Kinks, and edges of narrow panels where sigma is steep: 24 points then resolve it between them."""
     if sigma.is_opaque:
         edges = np.array(smooth_edges(sigma))
-        narrow = np.diff(edges) < 0.45
+        narrow = np.diff(edges) < _NARROW
         return _distinct([*_kinks(sigma), *edges[:-1][narrow], *edges[1:][narrow]], sigma)
     marks = list(_kinks(sigma))
     for group in panels(sigma).groups:
         width = group.upper - group.lower
-        narrow = (width < 0.45) & (width > 1e-3)
+        narrow = (width < _NARROW) & (width > 1e-3)
         marks += [*(group.lower[narrow] + group.anchor), *(group.upper[narrow] + group.anchor)]
     return _distinct(marks, sigma)
 
@@ -96,17 +98,15 @@ def pair(sigma: Activation, g: Function, s: float, *, mirrored: bool, start: flo
     """E g(X) g(Y), or E g(X) g(-Y) if mirrored, where X and Y have correlation 1 - s^2, 0 <= s < 1.
 
     g is smooth between the cuts of sigma. With X = U cos + V sin and Y = U cos - V sin (angle arccos(rho)/2) a kink a
-    lies at u = (a -+ v sin)/cos, and two kinks meet at v = (a - b)/(2 sin). A joint density on a fixed grid would
-    miss the ridge at rho near 1. Both integrands are even: in v for (X, Y), in u for (X, -Y).
+    lies at u = (a -+ v sin)/cos, and two kinks, or places where g is steep, meet at v = (a - b)/(2 sin). A joint
+    density on a fixed grid would miss the ridge at rho near 1. Both integrands are even: in v for (X, Y), in u for
+    (X, -Y).
 
     start: if mirrored, g(X) g(-Y) is known to vanish for |v| < start, and the result is times exp(start^2/2).
     """
     sine, cosine = s * math.sqrt(0.5), math.sqrt(1 - 0.5 * s * s)  # of half of arccos(1 - s^2)
     reach = BULK + 2 * abs(panels(sigma).peak)
-    kinks = _kinks(sigma)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        meet = np.subtract.outer(kinks, -kinks if mirrored else kinks).ravel() / (2 * sine)
-    v_edges = _outer_edges(meet, start, mirrored=mirrored)
+    v_edges = _outer_edges(_meetings(sigma, sine, mirrored=mirrored), start, mirrored=mirrored)
     v, v_weight = _composite(v_edges[:-1], v_edges[1:])
     v_weight = v_weight * np.exp(-0.5 * np.maximum(np.abs(v) - start, 0.0) * (np.abs(v) + start))
     keep = (v_weight > 1e-19) & (np.abs(v) >= start)
@@ -120,6 +120,38 @@ def pair(sigma: Activation, g: Function, s: float, *, mirrored: bool, start: flo
         inner = _inner(cuts(sigma), g, (sine, cosine), grid, v[part], mirrored=mirrored)
         total += float(np.sum(v_weight[part] * inner))
     return 2 * total / (2 * math.pi)
+
+
+@lru_cache(maxsize=64)
+def _places(sigma: Activation) -> tuple[tuple[float, float], ...]:
+    """Kinks, with width 0, and places where sigma is steep, with the width of the narrowest panel there."""
+    found = [(float(k), 0.0) for k in _kinks(sigma)]
+    marks = cuts(sigma)
+    width = np.diff(marks)
+    narrow = np.concatenate([[False], width < _NARROW, [False]])
+    for first, last in zip(
+        np.flatnonzero(narrow[1:] > narrow[:-1]), np.flatnonzero(narrow[1:] < narrow[:-1]), strict=True
+    ):
+        i = first + int(np.argmin(width[first:last]))
+        found.append((float(0.5 * (marks[i] + marks[i + 1])), float(width[i])))
+    return tuple(found)
+
+
+def _meetings(sigma: Activation, sine: float, *, mirrored: bool) -> Array:
+    """Edges in v: where kinks meet, and geometrically away from where steep places do."""
+    edges: list[float] = []
+    for (a, w), (b, other) in itertools.product(_places(sigma), repeat=2):
+        between = a + b if mirrored else a - b
+        if sine == 0 or abs(between) > 2 * sine * (2 * BULK):
+            continue
+        meet = between / (2 * sine)
+        edges.append(meet)
+        step = max(w, other) if min(w, other) == 0 else min(w, other)
+        step /= 4 * sine
+        while 0 < step < 1.5:
+            edges += [meet - step, meet + step]
+            step *= 2
+    return np.array(edges)
 
 
 def _outer_edges(meet: Array, start: float, *, mirrored: bool) -> Array:

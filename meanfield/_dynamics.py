@@ -175,8 +175,17 @@ def _checked_complement(given: ArrayLike, C: Floats) -> Floats:
     near = np.asarray(given, dtype=np.float64)
     if near.shape != C.shape:
         raise ValueError(f"complement must have the shape {C.shape} of G0, got {near.shape}")
+    if not np.isfinite(near).all():
+        i, j = (int(k) for k in np.argwhere(~np.isfinite(near))[0])
+        raise ValueError(f"complement must be finite, got {float(near[i, j])!r} at index [{i}, {j}]")
+    if np.diagonal(near).any():
+        raise ValueError(f"complement must have the diagonal 0, got {float(np.abs(np.diagonal(near)).max())!r}")
     if not np.array_equal(near, near.T):
-        raise ValueError("complement must be symmetric; for its symmetric part pass (complement + complement.T)/2")
+        i, j = (int(k) for k in np.argwhere(near != near.T)[0])
+        raise ValueError(
+            f"complement must be symmetric, got {float(near[i, j])!r} and {float(near[j, i])!r} at [{i}, {j}] and "
+            f"[{j}, {i}]; for its symmetric part pass (complement + complement.T)/2"
+        )
     tolerance = rounding(C, len(C))
     for i in range(len(C)):  # a row at a time: the matrices may be large
         off = np.abs((1.0 - np.abs(C[i])) - near[i])

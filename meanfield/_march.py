@@ -84,8 +84,9 @@ def largest_of(value: float, complement: float, error: float) -> Largest:
         return Largest(1.0, 0.0, 0.0, math.inf, 0.0)
     relative = error / min(value, complement)
     log_error = -math.log1p(-relative) if relative < 1.0 else math.inf
-    # 1 - complement is rounded once more
-    return Largest(value, complement, error + _EPS / 2 * value, math.log(value) - math.log(complement), log_error)
+    log_odds = math.log(value) - math.log(complement)
+    # 1 - complement is rounded once more, and so are the logarithms
+    return Largest(value, complement, error + _EPS / 2 * value, log_odds, log_error + 2 * _EPS * (1 + abs(log_odds)))
 
 
 @dataclass

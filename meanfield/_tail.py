@@ -112,7 +112,7 @@ class Tail:
     @property
     def top(self) -> Largest:
         log_value, value = self.log_scale + math.log(self._bent), self.size
-        log_error = self.log_error + _EPS * abs(log_value) if log_value > -math.inf else math.inf
+        log_error = self.log_error + 2 * _EPS * (1 + abs(log_value)) if log_value > -math.inf else math.inf
         return Largest(value, 1.0 - value, self._error, log_value - math.log1p(-value), log_error)
 
     @property
