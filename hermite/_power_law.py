@@ -12,6 +12,7 @@ towards s = 0, beyond which its first two terms are left. Read by `_build`.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -69,7 +70,7 @@ class PowerLaw:
         x = 0.5 * (1 - np.cos(np.pi * np.arange(_SIZE + 1) / _SIZE))
         upper, lower = [], []
         for low, high in pairwise(edges.tolist()):
-            values = [_changes(self, float(t), powers) for t in np.exp(low + (high - low) * x)]
+            values = [_robust(self, float(t), powers) for t in np.exp(low + (high - low) * x)]
             upper.append(chebyshev(np.array([v[0] for v in values])))
             lower.append(chebyshev(np.array([v[1] for v in values])))
         distance, rest = abs(near - 2.0), float(2 * self.a + 1 - Fraction(near))
@@ -169,12 +170,22 @@ def _exact_moment(q: Any) -> Any:
     return 2 ** (q / 2) * mp.gamma((q + 1) / 2) / mp.sqrt(mp.pi)
 
 
-def _changes(law: PowerLaw, s: float, powers: tuple[float, float]) -> tuple[tuple[float, float], tuple[float, float]]:
+def _robust(law: PowerLaw, s: float, powers: tuple[float, float]) -> tuple[tuple[float, float], tuple[float, float]]:
+    """`_changes`; mpmath perturbs hyp2f1 where its parameters differ by integers, and may land on a pole."""
+    for extra in (0, 11, 23):
+        with contextlib.suppress(ValueError):
+            return _changes(law, s, powers, extra)
+    return _changes(law, s, powers, 41)
+
+
+def _changes(
+    law: PowerLaw, s: float, powers: tuple[float, float], extra: int = 0
+) -> tuple[tuple[float, float], tuple[float, float]]:
     """Change/s^power and slope/s^(power - 2) next to 1 and to -1, to all digits."""
     import mpmath as mp
 
     # next to -1 two changes of size s^2 differ by s^power
-    with mp.workdps(40 + round(14 * max(powers))):
+    with mp.workdps(40 + round(14 * max(powers)) + extra):
         a, h = mp.mpf(law.a.numerator) / law.a.denominator, mp.mpf(1) / 2
         P, Q = mp.mpf(law.P), mp.mpf(law.Q)
         first, second = _exact_moment(a), _exact_moment(2 * a)
