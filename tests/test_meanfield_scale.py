@@ -582,7 +582,7 @@ def test_a_negative_complement_is_named() -> None:
 
 def held(layer: Layer, G: Floats, depth: int, **options: Any) -> float:
     """Most memory held beside G0 and complement, in arrays of their size."""
-    trajectory(layer, np.eye(3), 2)  # builds the map
+    trajectory(layer, G, depth, gap_layers=[])  # builds the map, and compiles it where there is numba
     tracemalloc.start()
     try:
         trajectory(layer, G, depth, **options)
