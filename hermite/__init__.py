@@ -5,14 +5,12 @@ The verbs (`coefficients`, `second_moment`, `variance`, `linearity`, `isometry_s
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import errors as errors
 from ._activation import Activation as Activation
 from ._activation import activation as activation
 from ._activation import catalogue as catalogue
-from ._dual import Dual as Dual
-from ._dual import dual as dual
 from ._moments import Moments as Moments
 from ._numeric import coefficients as coefficients
 from ._numeric import expectation as expectation
@@ -25,6 +23,10 @@ from ._polynomials import gauss_hermite as gauss_hermite
 from ._polynomials import polynomials as polynomials
 from ._strengths import beta_table as beta_table
 from ._table import Table as Table
+
+if TYPE_CHECKING:
+    from ._dual import Dual as Dual
+    from ._dual import dual as dual
 
 __all__ = [
     "activation",
@@ -58,6 +60,8 @@ _LAZY = ("symbolic", "multiprecision", "certified", "strategies")  # each needs 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return import_module(f".{name}", __name__)
+    if name in ("dual", "Dual"):  # a dozen files, which coefficients and tables do without
+        return getattr(import_module("._dual", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -29,7 +29,7 @@ _ACCEPTED = 1e-13
 
 @dataclass(frozen=True, eq=False)
 class GapTail:
-    """log E sigma(X) sigma(Y) + (D/(2 s))^2, in units of exp(2M), as a series in log s on [lower, upper]."""
+    """log (E sigma(X) sigma(Y)/variance) + (D/(2 s))^2 as a series in log s on [lower, upper]."""
 
     distance: float
     lower: float
@@ -37,7 +37,7 @@ class GapTail:
     series: Array
 
     def __call__(self, s: Array) -> Array:
-        """E sigma(X) sigma(Y) exp(-2M) at rho = -1 + s^2, s <= upper; 0 where it is below float64."""
+        """E sigma(X) sigma(Y)/variance at rho = -1 + s^2, s <= upper; 0 where it is below float64."""
         with np.errstate(divide="ignore", under="ignore"):
             w = np.log(np.maximum(s, self.lower))
             x = (w - math.log(self.lower)) / (math.log(self.upper) - math.log(self.lower))
@@ -65,7 +65,7 @@ def tail_of(sigma: Activation, low: Scaled) -> GapTail | None:
 
     def value(s: float) -> float:
         found = pair(sigma, plain, s, mirrored=True, start=distance / (math.sqrt(2) * s))
-        return math.log(found) if found > 0 else math.nan
+        return math.log(found / low.variance) if found > 0 else math.nan
 
     for n in _SIZES:
         x = 0.5 * (1 - np.cos(np.pi * np.arange(n + 1) / n))

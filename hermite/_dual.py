@@ -217,12 +217,7 @@ class _Affine:
 
     def _mend(self, rho: Array, out: Array, near: Any) -> None:
         s = np.sqrt(np.maximum(1 + rho[near], 0.0))  # 1 + rho is exact
-        change = self.f.lower.change if self.f.tail is None else self._from_tail
-        out[near] = self.scale * change(s)
-
-    def _from_tail(self, s: Array) -> Array:
-        assert self.f.tail is not None
-        return self.f.tail(s) / self.f.moments.variance
+        out[near] = self.scale * (self.f.lower.change if self.f.tail is None else self.f.tail)(s)
 
 
 def _edge(f: Reduced) -> float:
@@ -231,7 +226,7 @@ def _edge(f: Reduced) -> float:
     if abs(low.c0**2 + low.variance * f.at_minus_one) > _NOTHING * low.second:
         return -1.0
     s = np.geomspace(1e-12, REACH if f.tail is None else f.tail.upper, 400)
-    small = (np.abs(f.lower.change(s)) * low.variance if f.tail is None else f.tail(s)) < _SMALL * low.second
+    small = np.abs((f.lower.change if f.tail is None else f.tail)(s)) * low.variance < _SMALL * low.second
     return float(s[small][-1] ** 2 - 1) if np.any(small) else -1.0
 
 

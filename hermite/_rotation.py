@@ -106,7 +106,7 @@ def pair(sigma: Activation, g: Function, s: float, *, mirrored: bool, start: flo
     """
     sine, cosine = s * math.sqrt(0.5), math.sqrt(1 - 0.5 * s * s)  # of half of arccos(1 - s^2)
     reach = BULK + 2 * abs(panels(sigma).peak)
-    v_edges = _outer_edges(_meetings(sigma, sine, mirrored=mirrored), start, mirrored=mirrored)
+    v_edges = _outer_edges(_meetings(sigma, sine, start + BULK, mirrored=mirrored), start, mirrored=mirrored)
     v, v_weight = _composite(v_edges[:-1], v_edges[1:])
     v_weight = v_weight * np.exp(-0.5 * np.maximum(np.abs(v) - start, 0.0) * (np.abs(v) + start))
     keep = (v_weight > 1e-19) & (np.abs(v) >= start)
@@ -137,12 +137,12 @@ def _places(sigma: Activation) -> tuple[tuple[float, float], ...]:
     return tuple(found)
 
 
-def _meetings(sigma: Activation, sine: float, *, mirrored: bool) -> Array:
+def _meetings(sigma: Activation, sine: float, limit: float, *, mirrored: bool) -> Array:
     """Edges in v: where kinks meet, and geometrically away from where steep places do."""
     edges: list[float] = []
     for (a, w), (b, other) in itertools.product(_places(sigma), repeat=2):
         between = a + b if mirrored else a - b
-        if sine == 0 or abs(between) > 2 * sine * (2 * BULK):
+        if sine == 0 or abs(between) > 2 * sine * (limit + 1.5):
             continue
         meet = between / (2 * sine)
         edges.append(meet)

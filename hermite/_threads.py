@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -30,5 +29,7 @@ def over_pieces(run: Callable[[slice], T], length: int) -> list[T]:
     workers = min(len(pieces), cores())
     if workers <= 1:
         return [run(p) for p in pieces]
+    from concurrent.futures import ThreadPoolExecutor  # slow to import, and short arrays need none
+
     with ThreadPoolExecutor(workers) as pool:
         return list(pool.map(run, pieces))

@@ -137,9 +137,11 @@ def gap_of_pairs(pairs: Pairs) -> tuple[Gap, float | None]:
     else:  # distances are rounded where they become entries of a matrix
         gap = gap_of(C, entry_error=pairs.error + EPS / 2)
     near, error = pairs.complements(), pairs.complement_error
-    pairs.values = np.empty(0)  # C has them, and a third large matrix is to come
+    # both matrices have what the pairs hold, and a third is to come
+    index, pairs.values, pairs.close.delta = pairs.close.index, np.empty(0), np.empty(0)
     gap = min(gap, gap_of_clusters(C, near, entry_error=error), key=lambda each: each.error)
     lower = least_gap(C, near, entry_error=error) if gap.status == "unresolved" else None
+    pairs.close.delta = packed(near)[index]
     del near
     pairs.values = packed(C)
     return gap, lower
