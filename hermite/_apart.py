@@ -24,7 +24,7 @@ from ._rotation import cuts, pair
 _FAR = 0.75  # s = sqrt(1 + rho) up to which the logarithm is kept
 _LOWEST = -740.0
 _SIZES = (16, 32, 64)
-_ACCEPTED = 1e-13
+_ACCEPTED = 2e-12  # of the logarithm: a relative error
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,7 @@ def tail_of(sigma: Activation, low: Scaled) -> GapTail | None:
         if np.any(np.isnan(values)):  # sigma changes its sign
             return None
         c = chebyshev(values)
-        if np.abs(c[-3:]).max() <= _ACCEPTED * np.abs(c).max():
+        if np.abs(c[-3:]).max() <= _ACCEPTED:
             return GapTail(distance, lower, _FAR, c)
     return None
 
