@@ -16,6 +16,7 @@ import contextlib
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -156,17 +157,23 @@ def power_law(sigma: Activation) -> PowerLaw | None:
     return None if a.denominator == 1 or a <= Fraction(-1, 2) else PowerLaw(a, (right + left) / 2, (right - left) / 2)
 
 
+@lru_cache(maxsize=1)
+def _context() -> Any:
+    """A private mpmath: the precision of the global one belongs to the user, and to other threads."""
+    from mpmath.ctx_mp import MPContext
+
+    return MPContext()
+
+
 def _moment(q: Fraction) -> float:
     """E|X|^q."""
-    import mpmath as mp
-
-    with mp.workdps(30):
-        return float(_exact_moment(mp.mpf(q.numerator) / q.denominator))
+    mp = _context()
+    mp.dps = 30
+    return float(_exact_moment(mp.mpf(q.numerator) / q.denominator))
 
 
 def _exact_moment(q: Any) -> Any:
-    import mpmath as mp
-
+    mp = _context()
     return 2 ** (q / 2) * mp.gamma((q + 1) / 2) / mp.sqrt(mp.pi)
 
 
@@ -182,28 +189,26 @@ def _changes(
     law: PowerLaw, s: float, powers: tuple[float, float], extra: int = 0
 ) -> tuple[tuple[float, float], tuple[float, float]]:
     """Change/s^power and slope/s^(power - 2) next to 1 and to -1, to all digits."""
-    import mpmath as mp
-
-    # next to -1 two changes of size s^2 differ by s^power
-    with mp.workdps(40 + round(14 * max(powers)) + extra):
-        a, h = mp.mpf(law.a.numerator) / law.a.denominator, mp.mpf(1) / 2
-        P, Q = mp.mpf(law.P), mp.mpf(law.Q)
-        first, second = _exact_moment(a), _exact_moment(2 * a)
-        variance = P**2 * (second - first**2) + Q**2 * second
-        t = mp.mpf(s)
-        rho = 1 - t * t
-        even = odd = slope_even = slope_odd = mp.mpf(0)
-        if P:
-            e, size = -a / 2, P**2 * first**2 / variance
-            even = size * (mp.hyp2f1(e, e, h, 1) - mp.hyp2f1(e, e, h, rho**2))
-            slope_even = size * 2 * rho * e * e / h * mp.hyp2f1(e + 1, e + 1, 3 * h, rho**2)
-        if Q:
-            o, size = (1 - a) / 2, Q**2 * _exact_moment(a + 1) ** 2 / variance
-            value = mp.hyp2f1(o, o, 3 * h, rho**2)
-            odd = size * (mp.hyp2f1(o, o, 3 * h, 1) - rho * value)
-            slope_odd = size * (value + 2 * rho**2 * o * o / (3 * h) * mp.hyp2f1(o + 1, o + 1, 5 * h, rho**2))
-        (up, down) = (t ** (2 * a + 1 if p == float(2 * law.a + 1) else mp.mpf(p)) for p in powers)
-        return (
-            (float((odd + even) / up), float((slope_odd + slope_even) * t * t / up)),
-            (float((odd - even) / down), float((slope_odd - slope_even) * t * t / down)),
-        )
+    mp = _context()
+    mp.dps = 40 + round(14 * max(powers)) + extra  # next to -1 two changes of size s^2 differ by s^power
+    a, h = mp.mpf(law.a.numerator) / law.a.denominator, mp.mpf(1) / 2
+    P, Q = mp.mpf(law.P), mp.mpf(law.Q)
+    first, second = _exact_moment(a), _exact_moment(2 * a)
+    variance = P**2 * (second - first**2) + Q**2 * second
+    t = mp.mpf(s)
+    rho = 1 - t * t
+    even = odd = slope_even = slope_odd = mp.mpf(0)
+    if P:
+        e, size = -a / 2, P**2 * first**2 / variance
+        even = size * (mp.hyp2f1(e, e, h, 1) - mp.hyp2f1(e, e, h, rho**2))
+        slope_even = size * 2 * rho * e * e / h * mp.hyp2f1(e + 1, e + 1, 3 * h, rho**2)
+    if Q:
+        o, size = (1 - a) / 2, Q**2 * _exact_moment(a + 1) ** 2 / variance
+        value = mp.hyp2f1(o, o, 3 * h, rho**2)
+        odd = size * (mp.hyp2f1(o, o, 3 * h, 1) - rho * value)
+        slope_odd = size * (value + 2 * rho**2 * o * o / (3 * h) * mp.hyp2f1(o + 1, o + 1, 5 * h, rho**2))
+    (up, down) = (t ** (2 * a + 1 if p == float(2 * law.a + 1) else mp.mpf(p)) for p in powers)
+    return (
+        (float((odd + even) / up), float((slope_odd + slope_even) * t * t / up)),
+        (float((odd - even) / down), float((slope_odd - slope_even) * t * t / down)),
+    )
