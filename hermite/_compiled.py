@@ -41,8 +41,8 @@ def compilable(f: Reduced) -> bool:
     return f.near is None and not f.main.lower and f.main.terms <= _LONGEST
 
 
-def formula(f: Reduced) -> list[str]:
-    """Lines of code that compute f from x in [-1, 1]."""
+def formula(f: Reduced, *, careful: bool = True) -> list[str]:
+    """Lines of code that compute f from x in [-1, 1]; if not careful, for 1 - |x| > 1e-14 only."""
     m: Parts = f.main
     lines = ["r = x * x", "t = r" if m.in_square else "t = 2.0 * math.sqrt((1.0 - x) * (1.0 + x)) - 1.0"]
     terms = []
@@ -53,15 +53,15 @@ def formula(f: Reduced) -> list[str]:
         if not series.vanishes:
             lines += _horner(series, name) if series.monomials is not None else _clenshaw(series, name)
             terms.append(f"{factor} * {name}")
-    return [
-        *lines,
-        f"f = {' + '.join(terms)}",
-        # selections, not branches: the loop stays vectorised, and NaN passes
+    lines.append(f"f = {' + '.join(terms)}")
+    # selections, not branches: the loop stays vectorised, and NaN passes
+    ends = [
         "f = 1.0 if f > 1.0 else f",
         "f = -1.0 if f < -1.0 else f",
         "f = 1.0 if x == 1.0 else f",
         f"f = {f.at_minus_one!r} if x == -1.0 else f",
     ]
+    return lines + ends if careful else lines
 
 
 def _power(k: int) -> str:
@@ -86,34 +86,46 @@ def _clenshaw(series: Series, name: str) -> list[str]:
     return [*lines, f"{name} = t * b1 - b2 + ({first!r})"]
 
 
-_KERNEL = """
-def kernel(rho, out, offset, scale, edge):
+_QUICK = """
+def quick(rho, out, offset, scale, low):
+    rare = 0
+    for i in range(rho.shape[0]):
+        x = rho[i]
+        rare += (x > {high!r}) | (x < low)
+{lines}
+        out[i] = offset + scale * f
+    return rare
+"""
+_CAREFUL = """
+def careful(rho, out, offset, scale):
     outside = 0
-    low = 0
     for i in range(rho.shape[0]):
         x = rho[i]
         outside += abs(x) > 1.0
-        low += x < edge
 {lines}
         out[i] = offset + scale * f
-    return outside, low
+    return outside
 """
 _DRIVER = """
 def driver(rho, out, offset, scale, edge, index):
-    total = 0
+    outside = 0
     found = 0
+    low = max(edge, -{high!r})
     for start in range(0, rho.shape[0], {chunk}):
         stop = min(start + {chunk}, rho.shape[0])
-        outside, low = kernel(rho[start:stop], out[start:stop], offset, scale, edge)
-        total += outside
-        if low:
+        if quick(rho[start:stop], out[start:stop], offset, scale, low):
+            extreme = 0
             for i in range(start, stop):
+                extreme += abs(rho[i]) > {high!r}
                 if rho[i] < edge:
                     index[found] = i
                     found += 1
-    return total, found
+            if extreme:
+                outside += careful(rho[start:stop], out[start:stop], offset, scale)
+    return outside, found
 """
 _CHUNK = 512
+_HIGH = 1 - 1e-14  # beyond it f may be rounded above 1
 
 
 def compiled(source: str, name: str, fastmath: set[str], **known: Any) -> Any:
@@ -128,9 +140,11 @@ def compiled(source: str, name: str, fastmath: set[str], **known: Any) -> Any:
 @lru_cache(maxsize=256)
 def _kernel(f: Reduced) -> Any:
     """(rho, out, offset, scale, edge, index) -> how many |rho| exceed 1, and how many rho < edge; index says which."""
-    lines = "\n".join(" " * 8 + line for line in formula(f))
-    kernel = compiled(_KERNEL.format(lines=lines), "kernel", {"contract"})
-    found = compiled(_DRIVER.format(chunk=_CHUNK), "driver", {"contract"}, kernel=kernel)
+    loops = {}
+    for name, text in (("quick", _QUICK), ("careful", _CAREFUL)):
+        lines = "\n".join(" " * 8 + line for line in formula(f, careful=name == "careful"))
+        loops[name] = compiled(text.format(lines=lines, high=_HIGH), name, {"contract"})
+    found = compiled(_DRIVER.format(chunk=_CHUNK, high=_HIGH), "driver", {"contract"}, **loops)
     # compiled here, before threads come to it
     found(np.zeros(2), np.empty(2), 0.0, 1.0, -1.0, np.zeros(2, dtype=np.int64))
     return found
