@@ -22,7 +22,7 @@ from ._apart import is_apart, tail_of
 from ._closed import closed_weights, log_weights_below_float64
 from ._ends import ACCURACY, OF_CALLABLES, REACH, End, chebyshev, end_from, oracle_source, series_source
 from ._numeric import Scaled, varying
-from ._parts import Block, Long, Parts, from_chebyshev, homogeneous, powers
+from ._parts import Homogeneous, Long, Parts, from_chebyshev, homogeneous, powers
 from ._power_law import PowerLaw, power_law
 from ._recurrence import Array
 from ._reduced import Reduced
@@ -294,7 +294,7 @@ def _near(weights: Array) -> tuple[Parts | Long | None, float]:
     return (_powers(needed) if len(needed) <= _SHORT else Long(needed)), reach
 
 
-def _homogeneous(sigma: Activation) -> Block | None:
+def _homogeneous(sigma: Activation) -> Homogeneous | None:
     """The closed form of a x + b |x| + J sign(x) + c."""
     pieces = sigma.pieces
     if len(pieces) != 2 or sigma.breakpoints != (0.0,):

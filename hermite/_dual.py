@@ -20,12 +20,12 @@ from ._ends import REACH
 from ._parts import evaluate
 from ._recurrence import Array
 from ._reduced import Reduced, clipped
-from ._threads import over_pieces
 from .errors import PrecisionError
 
 Value: TypeAlias = "float | Array"
 _NOTHING = 4 * 2.0**-52  # relative to E sigma^2: a dual this small at -1 is 0
 _SMALL = 1e-6  # relative to E sigma^2: what is less is taken from the change next to -1
+_PIECE = 1 << 18
 _LOGS = -0.3  # log f above which the logarithm is taken of the complement
 
 
@@ -190,10 +190,12 @@ class _Affine:
     scale: float
     edge: float = -1.0
 
+    @property
+    def needs_room(self) -> bool:
+        return self.f.needs_room
+
     def into(self, rho: Array, out: Array, work: Array) -> None:
-        self.f.into(rho, out, work)
-        if self.scale != 1.0:
-            out *= self.scale
+        self.f.into(rho, out, work, self.scale)
         if self.offset:
             out += self.offset
 
@@ -207,13 +209,11 @@ class _Affine:
     def mend(self, rho: Array, out: Array) -> None:
         """The digits next to -1: few elements, so long pieces rather than blocks."""
 
-        def run(piece: slice) -> None:
-            near = np.flatnonzero(rho[piece] < self.edge)
-            if len(near):
-                self._mend(rho, out, near + piece.start)
-
         if self.edge > -1.0:
-            over_pieces(run, len(rho))
+            pieces = range(0, len(rho), _PIECE)
+            found = [np.flatnonzero(rho[start : start + _PIECE] < self.edge) + start for start in pieces]
+            if any(len(near) for near in found):
+                self._mend(rho, out, np.concatenate(found))
 
     def _mend(self, rho: Array, out: Array, near: Any) -> None:
         s = np.sqrt(np.maximum(1 + rho[near], 0.0))  # 1 + rho is exact

@@ -21,7 +21,6 @@ import numpy as np
 
 from ._ends import clenshaw
 from ._recurrence import Array
-from ._threads import over_pieces
 
 BLOCK = 32768  # a few arrays of this length stay in the second-level cache
 _LONGEST_HORNER = 44
@@ -30,9 +29,12 @@ _LONGEST_HORNER = 44
 class Block(Protocol):
     """What can be evaluated block by block: at |rho| <= 1 into out, both one-dimensional and contiguous.
 
-    work: (6, at least as long), overwritten, its first row 1 - rho^2 with all digits next to 1. Fresh memory for each
-    block would cost as much as the arithmetic.
+    work: (6, at least as long), overwritten, its first row 1 - rho^2 with all digits next to 1 if needs_room says so.
+    Fresh memory for each block would cost as much as the arithmetic.
     """
+
+    @property
+    def needs_room(self) -> bool: ...
 
     def into(self, rho: Array, out: Array, work: Array) -> None: ...
 
@@ -147,6 +149,10 @@ class Parts:
     def terms(self) -> int:
         return max(self.odd.terms, self.even.terms)
 
+    @property
+    def needs_room(self) -> bool:
+        return not self.in_square
+
     def __call__(self, rho: Array) -> Array:
         return evaluate(self, rho)
 
@@ -207,6 +213,10 @@ class Long:
         return evaluate(self, rho)
 
     @property
+    def needs_room(self) -> bool:
+        return False
+
+    @property
     def first(self) -> int:
         return int(np.flatnonzero(self.weights)[0])
 
@@ -230,15 +240,21 @@ class Homogeneous:
     bend: float
     jump: float
 
-    def into(self, rho: Array, out: Array, work: Array) -> None:
+    @property
+    def needs_room(self) -> bool:
+        return bool(self.bend) and not _tan_is_fast()
+
+    def into(self, rho: Array, out: Array, work: Array, scale: float = 1.0) -> None:
+        """scale f over a block."""
+        linear, bend, jump = (scale * v for v in (self.linear, self.bend, self.jump))
         root, angle = (row[: len(rho)] for row in work[:2])
         np.arcsin(rho, out=out)
-        if not self.bend and not self.linear:
-            out *= self.jump
+        if not bend and not linear:
+            out *= jump
             return
-        if self.jump:
-            np.multiply(out, self.jump, out=angle)
-        if self.bend:
+        if jump:
+            np.multiply(out, jump, out=angle)
+        if bend:
             if _tan_is_fast():
                 np.multiply(out, 0.5, out=root)
                 np.tan(root, out=root)
@@ -247,12 +263,12 @@ class Homogeneous:
                 root += 1.0
                 np.divide(rho, root, out=root)
             out -= root
-            out *= self.bend
-            out += self.linear
+            out *= bend
+            out += linear
         else:
-            out.fill(self.linear)
+            out.fill(linear)
         out *= rho
-        if self.jump:
+        if jump:
             out += angle
 
 
@@ -288,23 +304,23 @@ def workspace(length: int) -> Array:
 
 def into_block(f: Block, rho: Array, out: Array, work: Array) -> None:
     """f over one block into out, which may not be rho."""
-    room, other = (row[: len(rho)] for row in work[:2])
-    np.subtract(1.0, rho, out=room)
-    np.add(1.0, rho, out=other)
-    room *= other
+    if f.needs_room:
+        room, other = (row[: len(rho)] for row in work[:2])
+        np.subtract(1.0, rho, out=room)
+        np.add(1.0, rho, out=other)
+        room *= other
     f.into(rho, out, work)
 
 
 def evaluate(f: Block, rho: Array) -> Array:
-    """f over an array of any shape and layout, a block at a time; the result is C-contiguous."""
+    """f over an array of any shape and layout, a block at a time; the result is C-contiguous.
+
+    By one thread: dozens of short NumPy calls a block wait for each other's lock more than they gain.
+    """
     flat = np.ascontiguousarray(rho).reshape(-1)
     out = np.empty(flat.shape)
-
-    def run(piece: slice) -> None:
-        work = workspace(min(BLOCK, piece.stop - piece.start))
-        for start in range(piece.start, piece.stop, BLOCK):
-            part = slice(start, min(start + BLOCK, piece.stop))
-            into_block(f, flat[part], out[part], work)
-
-    over_pieces(run, len(flat))
+    work = workspace(min(BLOCK, len(flat)))
+    for start in range(0, len(flat), BLOCK):
+        part = slice(start, start + BLOCK)
+        into_block(f, flat[part], out[part], work)
     return out.reshape(np.shape(rho))

@@ -14,7 +14,7 @@ import numpy as np
 from ._apart import GapTail
 from ._ends import REACH, End
 from ._numeric import Scaled
-from ._parts import Block, Long, Parts, evaluate
+from ._parts import Homogeneous, Long, Parts, evaluate
 from ._power_law import PowerEnd
 from ._recurrence import Array
 
@@ -37,7 +37,7 @@ class Reduced:
 
     name: str
     main: Parts
-    closed: Block | None
+    closed: Homogeneous | None
     near: Parts | Long | None
     reach: float
     upper: End | PowerEnd
@@ -56,28 +56,42 @@ class Reduced:
         return evaluate(self, np.asarray(rho))
 
     @property
+    def needs_room(self) -> bool:
+        return (self.closed or self.main).needs_room
+
+    @property
     def mean_share(self) -> float:
         """c_0^2/E sigma^2, 0 where it is rounding: the mean of an odd sigma."""
         low = self.moments
         return low.c0**2 / low.second if low.c0**2 > (16 * _EPS) ** 2 * low.second else 0.0
 
-    def into(self, rho: Array, out: Array, work: Array) -> None:
-        """f over a block; |rho| beyond 1 by ulps is clipped, and more is a ValueError."""
+    def into(self, rho: Array, out: Array, work: Array, scale: float = 1.0) -> None:
+        """scale f over a block; |rho| beyond 1 by ulps is clipped, and more is a ValueError."""
         room = work[0, : len(rho)]
-        careful = not room.min(initial=1.0) > _ALMOST  # or NaN
+        if self.needs_room:
+            careful = not room.min(initial=1.0) > _ALMOST  # or NaN
+        else:
+            careful = not (rho.max(initial=0.0) < 1 - _ALMOST and rho.min(initial=0.0) > _ALMOST - 1)
         if careful and np.any(np.abs(rho) > 1.0):
             rho = clipped(rho)
-            np.maximum(room, 0.0, out=room)
-        (self.closed or self.main).into(rho, out, work)
+            if self.needs_room:
+                np.maximum(room, 0.0, out=room)
+        whole = self.near is None and not self.main.lower
+        if self.closed is not None:
+            self.closed.into(rho, out, work, scale if whole else 1.0)
+        else:
+            self.main.into(rho, out, work)
         if self.near is not None:
             inside = np.abs(rho) <= self.reach
             out[inside] = self.near(rho[inside])
         if self.main.lower:
             self._at_ends(rho, out)
+        if scale != 1.0 and not (whole and self.closed):
+            out *= scale
         if careful:  # 1 and, by parity, -1 are repelling fixed points: an ulp would grow layer by layer
-            np.clip(out, -1.0, 1.0, out=out)
-            out[rho == 1.0] = 1.0
-            out[rho == -1.0] = self.at_minus_one
+            np.clip(out, -scale, scale, out=out)
+            out[rho == 1.0] = scale
+            out[rho == -1.0] = scale * self.at_minus_one
 
     def _at_ends(self, rho: Array, out: Array) -> None:
         r = np.abs(rho)
