@@ -1,6 +1,6 @@
 """Long arrays on the cores at hand: loops that leave Python for most of their time, over pieces of an array.
 
-Imports nothing of the room; `_parts` and `_compiled` read it.
+Imports nothing of the room; `_compiled` and the marches of meanfield read it.
 """
 
 from __future__ import annotations

@@ -141,8 +141,7 @@ def trajectory(
     multiplies the errors of the layers before by the slope of its map, except for inputs that nearly coincide, whose
     distance keeps its digits. The error bar counts this and the factorisation; it is measured, not proven. Once all
     correlations are below 1e-9 a layer costs a few operations, whatever n is, and logarithms go on below 1e-308.
-    Beside G0 two and a half arrays of its size are held, three while the Gram matrix is nearly singular, and one
-    more while all inputs nearly coincide.
+    Beside G0 two and a half arrays of its size are held, three while the Gram matrix is nearly singular.
 
     >>> t = trajectory(Layer("sin"), [[1, 0.5], [0.5, 1]], 30)
     >>> round(float(t.isometry_gap[30] / t.isometry_gap[29]), 4)  # approaches (2 - beta)^2

@@ -129,19 +129,32 @@ def gap_of_pairs(pairs: Pairs) -> tuple[Gap, float | None]:
         return SINGULAR, None
     if not len(pairs.close.index) and pairs.largest_open == 0.0:
         return (ZERO if pairs.error == 0.0 else Gap(0.0, math.ulp(0.0), -math.inf, "underflow")), None
-    C = pairs.matrix()
     if not len(pairs.close.index):
+        C = pairs.matrix()
         gap = gap_of(C, entry_error=pairs.error)
         if not is_poor(gap):
             return gap, None
-    else:  # distances are rounded where they become entries of a matrix
+        near = pairs.complements()
+    else:
+        near = pairs.complements()
+        everywhere = len(pairs.close.index) == len(pairs.values)
+        # three large matrices are all that may be held: what the pairs hold is in two of them
+        index, pairs.close.delta = None if everywhere else pairs.close.index, np.empty(0)
+        if everywhere:
+            pairs.close.index = np.zeros(0, dtype=np.intp)
+        C = pairs.matrix()
+        pairs.values = np.empty(0)
+        # distances are rounded where they become entries of a matrix
         gap = gap_of(C, entry_error=pairs.error + EPS / 2)
-    near, error = pairs.complements(), pairs.complement_error
-    # both matrices have what the pairs hold, and a third is to come
-    index, pairs.values, pairs.close.delta = pairs.close.index, np.empty(0), np.empty(0)
+    error = pairs.complement_error
     gap = min(gap, gap_of_clusters(C, near, entry_error=error), key=lambda each: each.error)
     lower = least_gap(C, near, entry_error=error) if gap.status == "unresolved" else None
-    pairs.close.delta = packed(near)[index]
-    del near
-    pairs.values = packed(C)
+    if len(pairs.values) < len(C) * (len(C) - 1) // 2:
+        delta = packed(near)
+        del near
+        if index is None:
+            pairs.close.index, pairs.close.delta = np.arange(len(delta)), delta
+        else:
+            pairs.close.delta = delta[index]
+        pairs.values = packed(C)
     return gap, lower
