@@ -21,8 +21,10 @@ import numpy as np
 
 from ._ends import clenshaw
 from ._recurrence import Array
+from ._threads import cores, over_pieces
 
-BLOCK = 32768  # a few arrays of this length stay in the second-level cache
+BLOCK = 65536  # shorter blocks cost more calls, longer ones leave the cache
+_SHARED = 1 << 19  # elements for a thread
 _LONGEST_HORNER = 44
 
 
@@ -315,12 +317,17 @@ def into_block(f: Block, rho: Array, out: Array, work: Array) -> None:
 def evaluate(f: Block, rho: Array) -> Array:
     """f over an array of any shape and layout, a block at a time; the result is C-contiguous.
 
-    By one thread: dozens of short NumPy calls a block wait for each other's lock more than they gain.
+    Very long arrays are shared by threads, one long run of blocks each: dozens of short NumPy calls a block would
+    otherwise wait for each other's lock.
     """
     flat = np.ascontiguousarray(rho).reshape(-1)
     out = np.empty(flat.shape)
-    work = workspace(min(BLOCK, len(flat)))
-    for start in range(0, len(flat), BLOCK):
-        part = slice(start, start + BLOCK)
-        into_block(f, flat[part], out[part], work)
+
+    def run(piece: slice) -> None:
+        work = workspace(min(BLOCK, piece.stop - piece.start))
+        for start in range(piece.start, piece.stop, BLOCK):
+            part = slice(start, min(start + BLOCK, piece.stop))
+            into_block(f, flat[part], out[part], work)
+
+    over_pieces(run, len(flat), max(_SHARED, -(-len(flat) // cores())))
     return out.reshape(np.shape(rho))

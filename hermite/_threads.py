@@ -1,6 +1,6 @@
 """Long arrays on the cores at hand: loops that leave Python for most of their time, over pieces of an array.
 
-Imports nothing of the room; `_compiled` and the marches of meanfield read it.
+Imports nothing of the room; `_parts`, `_compiled` and the marches of meanfield read it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def over_pieces(run: Callable[[slice], T], length: int) -> list[T]:
-    """run(slice) for slices that cover range(length), in order; by threads where the length is worth it.
+def over_pieces(run: Callable[[slice], T], length: int, piece: int | None = None) -> list[T]:
+    """run(slice) for slices of PIECE, or as given, that cover range(length), in order; by threads if there are several.
 
-    Slices do not depend on the number of cores, so neither does what is computed.
+    PIECE does not depend on the number of cores, so neither does what is summed by pieces.
     """
-    pieces = [slice(i, min(i + PIECE, length)) for i in range(0, length, PIECE)]
+    step = piece or PIECE
+    pieces = [slice(i, min(i + step, length)) for i in range(0, length, step)]
     workers = min(len(pieces), cores())
     if workers <= 1:
         return [run(p) for p in pieces]
