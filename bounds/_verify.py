@@ -125,8 +125,8 @@ def as_python(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"np.array({value.tolist()!r})"
     if isinstance(value, Layer):
-        given = "" if value.gain == 1 else f", gain={_number(value.gain)}"
-        return f"Layer({_text(value.activation)}{given})"
+        given = [f"{k}={v!r}" if isinstance(v, str) else f"{k}={_number(v)}" for k, v in value.options.items()]
+        return f"Layer({', '.join([_text(value.activation), *given])})"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(as_python, value))}]"
     return repr(value)

@@ -85,7 +85,7 @@ class Dual:
         array([0.63661977,        inf])
         """
         variance = self._variance
-        return _shaped(lambda r: variance * self._map.slope(_inside(r)), rho, "rho")
+        return shaped(lambda r: variance * self._map.slope(inside(r)), rho, "rho")
 
     def normalized(self, rho: ArrayLike) -> Value:
         """kappa(rho) = d(rho)/d(1), the map of correlations of a layer without centring; kappa(1) = 1.
@@ -116,7 +116,7 @@ class Dual:
         >>> Dual("sign").complement(1e-20) / 1e-10  # sqrt(2 delta) * 2/pi
         0.9003163161571058
         """
-        return _shaped(lambda t: self._map.complement(t + 0.0), delta, "delta", 0.0, 2.0)  # no -0.0
+        return shaped(lambda t: self._map.complement(t + 0.0), delta, "delta", 0.0, 2.0)  # no -0.0
 
     def log_reduced(self, log_rho: ArrayLike) -> Value:
         """log f(exp(log_rho)) for log_rho <= 0: no underflow, however small rho and f are; -inf for rho = 0.
@@ -126,7 +126,7 @@ class Dual:
         >>> round(Dual("cos").log_reduced(-1e4) + 2e4, 9)  # log(w_2), w_2 = 1/(2 (cosh(1) - 1))
         -0.082649709
         """
-        return _shaped(self._logarithm, log_rho, "log_rho", -math.inf, 0.0)
+        return shaped(self._logarithm, log_rho, "log_rho", -math.inf, 0.0)
 
     # ---- moments in plain units ----
 
@@ -171,7 +171,7 @@ class Dual:
             block.mend(r.reshape(-1), out.reshape(-1))
             return out
 
-        return _shaped(mapped, rho, "rho")
+        return shaped(mapped, rho, "rho")
 
     def _logarithm(self, log_rho: Array) -> Array:
         with np.errstate(divide="ignore", over="ignore"):
@@ -230,7 +230,7 @@ def _edge(f: Reduced) -> float:
     return float(s[small][-1] ** 2 - 1) if np.any(small) else -1.0
 
 
-def _shaped(f: Callable[[Array], Array], values: ArrayLike, name: str, low: float = -1.0, high: float = 1.0) -> Value:
+def shaped(f: Callable[[Array], Array], values: ArrayLike, name: str, low: float = -1.0, high: float = 1.0) -> Value:
     """f over values as a C-contiguous float64 array inside [low, high], with their shape; a float for a scalar."""
     given = _as_array(values, name)
     if given.dtype.kind not in "fiub":
@@ -244,7 +244,8 @@ def _shaped(f: Callable[[Array], Array], values: ArrayLike, name: str, low: floa
     return result.reshape(given.shape) if given.ndim else float(result.reshape(()))
 
 
-def _inside(r: Array) -> Array:
+def inside(r: Array) -> Array:
+    """r in [-1, 1]: ulps beyond are clipped, and more is a ValueError."""
     return clipped(r) if np.any(np.abs(r) > 1) else r
 
 

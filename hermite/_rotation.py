@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -23,6 +24,7 @@ from ._recurrence import Array
 from ._slope import sharp_kinks, smooth_edges
 
 Function: TypeAlias = Callable[[Array], Array]
+Places: TypeAlias = tuple[tuple[float, float], ...]
 _BLOCK = 32
 _NARROW = 0.45  # of panels: 24 points on one of width 1 no longer resolve what needs narrower ones
 
@@ -117,13 +119,53 @@ def pair(sigma: Activation, g: Function, s: float, *, mirrored: bool, start: flo
     total = 0.0
     for block in range(0, len(v), _BLOCK):
         part = slice(block, block + _BLOCK)
-        inner = _inner(cuts(sigma), g, (sine, cosine), grid, v[part], mirrored=mirrored)
+        inner = _inner((cuts(sigma), cuts(sigma)), (g, g), (sine, cosine), grid, v[part], mirrored=mirrored)
         total += float(np.sum(v_weight[part] * inner))
     return 2 * total / (2 * math.pi)
 
 
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One of the two functions of `covariance`: sigma, whose cuts it has, and its values."""
+
+    sigma: Activation
+    values: Function
+
+
+def covariance(first: Side, second: Side, rho: float) -> float:
+    """E g(X) h(Y) of two functions, X and Y of correlation rho in (-1, 1): as `pair`, without its symmetries."""
+    mirrored = rho < 0
+    sine, cosine = math.sqrt(0.5 * (1 - abs(rho))), math.sqrt(0.5 * (1 + abs(rho)))
+    reach = BULK + 2 * max(abs(panels(side.sigma).peak) for side in (first, second))
+    meet = _meetings_of(_places(first.sigma), _places(second.sigma), sine, BULK, mirrored=mirrored)
+    edges = _outer_edges(meet, 0.0, mirrored=True)
+    v, v_weight = _composite(edges[:-1], edges[1:])
+    v_weight = v_weight * np.exp(-0.5 * v * v)
+    keep = v_weight > 1e-19
+    v, v_weight = v[keep], v_weight[keep]
+    grid = np.linspace(-reach / cosine, reach / cosine, max(2, math.ceil(2 * reach / cosine)))
+    total, marks, functions = 0.0, (cuts(first.sigma), cuts(second.sigma)), (first.values, second.values)
+    for block in range(0, len(v), _BLOCK):
+        part = slice(block, block + _BLOCK)
+        total += float(
+            np.sum(v_weight[part] * _inner(marks, functions, (sine, cosine), grid, v[part], mirrored=mirrored))
+        )
+    return total / (2 * math.pi)
+
+
+def on_a_line(first: Side, second: Side, *, mirrored: bool) -> float:
+    """E g(X) h(X), or E g(X) h(-X) if mirrored: what `covariance` tends to at rho = +-1."""
+    reach = BULK + 2 * max(abs(panels(side.sigma).peak) for side in (first, second))
+    other = -cuts(second.sigma) if mirrored else cuts(second.sigma)
+    marks = np.concatenate([cuts(first.sigma), other])
+    edges = np.unique(np.concatenate([np.linspace(-reach, reach, math.ceil(4 * reach)), marks[np.abs(marks) < reach]]))
+    x, weight = _composite(edges[:-1], edges[1:])
+    values = first.values(x) * second.values(-x if mirrored else x)
+    return float(np.sum(weight * values * np.exp(-0.5 * x * x))) / math.sqrt(2 * math.pi)
+
+
 @lru_cache(maxsize=64)
-def _places(sigma: Activation) -> tuple[tuple[float, float], ...]:
+def _places(sigma: Activation) -> Places:
     """Kinks, with width 0, and places where sigma is steep, with the width of the narrowest panel there."""
     found = [(float(k), 0.0) for k in _kinks(sigma)]
     marks = cuts(sigma)
@@ -139,8 +181,12 @@ def _places(sigma: Activation) -> tuple[tuple[float, float], ...]:
 
 def _meetings(sigma: Activation, sine: float, limit: float, *, mirrored: bool) -> Array:
     """Edges in v: where kinks meet, and geometrically away from where steep places do."""
+    return _meetings_of(_places(sigma), _places(sigma), sine, limit, mirrored=mirrored)
+
+
+def _meetings_of(first: Places, second: Places, sine: float, limit: float, *, mirrored: bool) -> Array:
     edges: list[float] = []
-    for (a, w), (b, other) in itertools.product(_places(sigma), repeat=2):
+    for (a, w), (b, other) in itertools.product(first, second):
         between = a + b if mirrored else a - b
         if sine == 0 or abs(between) > 2 * sine * (limit + 1.5):
             continue
@@ -164,15 +210,24 @@ def _outer_edges(meet: Array, start: float, *, mirrored: bool) -> Array:
     return np.unique(np.concatenate([grid, -grid, marks]))
 
 
-def _inner(first: Array, g: Function, angle: tuple[float, float], grid: Array, v: Array, *, mirrored: bool) -> Array:
-    """The integral over u for each v, on panels cut at every kink."""
+def _inner(
+    marks: tuple[Array, Array],
+    functions: tuple[Function, Function],
+    angle: tuple[float, float],
+    grid: Array,
+    v: Array,
+    *,
+    mirrored: bool,
+) -> Array:
+    """The integral over u for each v, on panels cut at every kink of both functions."""
     sine, cosine = angle
-    second = -first if mirrored else first
+    (first, second), (g, h) = marks, functions
+    second = -second if mirrored else second
     shift = (v * sine)[:, None]
-    marks = np.concatenate([(first - shift) / cosine, (second + shift) / cosine], axis=1)
-    edges = np.concatenate([np.broadcast_to(grid, (len(v), len(grid))), np.clip(marks, grid[0], grid[-1])], axis=1)
+    kinks = np.concatenate([(first - shift) / cosine, (second + shift) / cosine], axis=1)
+    edges = np.concatenate([np.broadcast_to(grid, (len(v), len(grid))), np.clip(kinks, grid[0], grid[-1])], axis=1)
     edges.sort(axis=1)
     u, weight = _composite(edges[:, :-1], edges[:, 1:])
     x, y = u * cosine + shift, u * cosine - shift
-    a, b = g(x), g(-y if mirrored else y)
+    a, b = g(x), h(-y if mirrored else y)
     return np.asarray(np.sum(weight * a * b * np.exp(-0.5 * u * u), axis=1))

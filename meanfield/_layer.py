@@ -1,127 +1,311 @@
-"""One layer of a wide random network as a map of Gram matrices: a frozen value, called on a correlation matrix."""
+"""One layer of a wide random network as a map of Gram matrices: a frozen value, called on a covariance matrix."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hermite._activation import Activation, ActivationLike, activation
 from hermite._build import reduced_dual
-from hermite._dual import Dual
+from hermite._cross import degree_of_homogeneity
+from hermite._dual import Dual, inside, shaped
 from hermite._numbers import as_fraction
-from hermite._numeric import isometry_strength, linearity
+from hermite._numeric import isometry_strength, linearity, second_moment
 
-from ._gram import check_correlation
-from ._pairs import packed, unpacked
+from ._covariance import advance
+from ._gram import check_correlation, check_gram, rounding
 from ._step import Step
+
+if TYPE_CHECKING:
+    from ._variances import VarianceMap
 
 Floats: TypeAlias = NDArray[np.float64]
 _EPS = 2.0**-52
+Normalization: TypeAlias = Literal["layer", "rms", "center", "constant", "none", "batch"]
+Order: TypeAlias = Literal["activation-first", "normalization-first"]
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A wide random layer with normalisation after the activation: x -> N(sigma(gain W x)).
+    """A wide random layer: x -> N(sigma(gain W x + b)), or sigma(gain N(W x) + b), and perhaps a skip connection.
 
-    W has independent N(0, 1/fan_in) entries and no bias; width tends to infinity. The Gram matrix of inputs with unit
-    diagonal then becomes, entrywise and with unit diagonal again,
+    W has independent N(0, 1/fan_in) entries; b is N(0, bias_variance) for each neuron, shared by all inputs; the width
+    tends to infinity. Called on the Gram matrix G of a batch (divided by the width; any covariance matrix), the layer
+    gives that of its output. Let u be the arguments of sigma, S = E sigma(u) sigma(u)^T, m = E sigma(u), v = diag(S) -
+    m^2. With order="activation-first", where cov(u) = gain^2 G + bias_variance, normalization is
 
-        normalization="layer", centred, then scaled:  f(G), f(rho) = sum over k >= 1 of c_k^2 rho^k / variance,
-        normalization="rms", scaled only:             kappa(G), kappa(rho) = sum over k >= 0 of c_k^2 rho^k / E sigma^2,
+        "layer"     centred over the features, then scaled:   (S - m m^T)_ij / sqrt(v_i v_j),
+        "rms"       scaled only:                              S_ij / sqrt(S_ii S_jj),
+        "center"    centred only:                             S - m m^T,
+        "constant"  by the constants of unit inputs:          E (sigma(u_i) - c_0)(sigma(u_j) - c_0) / V,
+        "none"                                                S,
+        "batch"     over the batch instead of the features: exact for linear sigma.
 
-    the reduced and the normalised dual of sigma(gain x).
+    With order="normalization-first" the same is done to W x, whose mean is 0: "layer" and "rms" make G a correlation
+    matrix, "center", "constant" and "none" leave it, "batch" (exact for linear and positively homogeneous sigma)
+    centres and scales over the batch; the result is S. c_0 and V are those of sigma at variance gain^2 + bias_variance.
+    A skip a in [0, 1) makes the output a x + sqrt(1 - a^2) W_2 y of the above y, W_2 N(0, 1/width) and independent:
+    a^2 G + (1 - a^2) Y.
 
-    activation: anything `hermite.activation` accepts; gain: a positive or negative number, exact as there. `sigma` is
-    sigma(gain x). Raises the errors of `hermite.activation`, and ValueError for another normalization; using the layer
-    raises ConstantActivationError, NotSquareIntegrableError, or PrecisionError for a dual that is not available.
+    activation: anything `hermite.activation` accepts; gain, bias_variance >= 0, skip: numbers, exact as there. Raises
+    the errors of `hermite.activation`, and ValueError for other options; using the layer raises
+    ConstantActivationError, NotSquareIntegrableError, or PrecisionError for a dual that is not available.
 
-    Source: arXiv:2305.18399, equation (10) and section 5.
+    Source: arXiv:2305.18399, equation (10), sections 5 to 7.
 
     >>> layer = Layer("relu")
     >>> layer([[1.0, 0.5], [0.5, 1.0]]).round(6)
     array([[1.      , 0.426422],
            [0.426422, 1.      ]])
+    >>> Layer("relu", normalization="none", gain=2, bias_variance=1)([[1.0, 0.0], [0.0, 0.25]]).round(6)
+    array([[2.5     , 0.774594],
+           [0.774594, 1.      ]])
     """
 
     activation: ActivationLike
-    normalization: Literal["layer", "rms"] = field(default="layer", kw_only=True)
+    normalization: Normalization = field(default="layer", kw_only=True)
+    order: Order = field(default="activation-first", kw_only=True)
     gain: Any = field(default=1, kw_only=True)
+    bias_variance: Any = field(default=0, kw_only=True)
+    skip: Any = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.normalization not in ("layer", "rms"):
-            raise ValueError(f"normalization must be 'layer' or 'rms', got {self.normalization!r}")
+        for name, allowed in (("normalization", Normalization), ("order", Order)):
+            if getattr(self, name) not in get_args(allowed):
+                choice = ", ".join(map(repr, get_args(allowed)))
+                raise ValueError(f"{name} must be one of {choice}, got {getattr(self, name)!r}")
         object.__setattr__(self, "activation", activation(self.activation))
-        gain = as_fraction(self.gain, "gain")
-        if gain == 0:
+        for name in ("gain", "bias_variance", "skip"):
+            object.__setattr__(self, name, as_fraction(getattr(self, name), name))
+        if self.gain == 0:
             raise ValueError("gain must not be 0: the layer would forget its input")
-        object.__setattr__(self, "gain", gain)
+        if self.bias_variance < 0:
+            raise ValueError(f"bias_variance must not be negative, got {float(self.bias_variance):g}")
+        if not 0 <= self.skip < 1:
+            raise ValueError(f"skip must lie in [0, 1), got {float(self.skip):g}: at 1 the layer would do nothing")
+
+    def __repr__(self) -> str:
+        return f"Layer({', '.join([repr(self.activation), *(f'{k}={v!r}' for k, v in self.options.items())])})"
+
+    # ---- what the options mean ----
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The keywords that differ from their defaults."""
+        given = ((f.name, getattr(self, f.name), f.default) for f in fields(self) if f.kw_only)
+        return {name: value for name, value, default in given if value != default}
+
+    @property
+    def keep(self) -> float:
+        """skip^2: the share of the output that is the input."""
+        return float(self.skip**2)
+
+    @property
+    def is_centred(self) -> bool:
+        """Whether the mean is taken off: orthogonal inputs then stay so, but for a bias."""
+        return self.order == "activation-first" and self.normalization in ("layer", "center", "constant")
+
+    @property
+    def forgets_norms(self) -> bool:
+        """Whether inputs are scaled to equal norms, before or after sigma."""
+        return self.normalization in ("layer", "rms")
+
+    @property
+    def keeps_unit_diagonal(self) -> bool:
+        """Whether a correlation matrix becomes one, whatever sigma is."""
+        return self.order == "activation-first" and self.normalization in ("layer", "rms", "constant")
 
     @cached_property
     def sigma(self) -> Activation:
-        """The activation with its gain: x -> sigma(gain x)."""
+        """The activation as unit inputs meet it: x -> sigma(sqrt(gain^2 + bias_variance) x)."""
         assert isinstance(self.activation, Activation)
-        return self.activation.scaled(self.gain)
+        return self._sigma_at(Fraction(1))
+
+    def _sigma_at(self, variance: Fraction) -> Activation:
+        """x -> sigma(s x), s the deviation of arguments where the diagonal of G is `variance`."""
+        base = self.activation
+        assert isinstance(base, Activation)
+        if variance == 1 and not self.bias_variance:
+            return base.scaled(self.gain)
+        total = self.gain**2 * variance + self.bias_variance
+        if degree_of_homogeneity(base) is not None:
+            return base  # its duals do not see a scale
+        s = _root(total)
+        scaled = base.scaled(s)
+        return scaled if s.denominator < 10**6 else activation(scaled, name=f"{base.name} at {float(s):.6g}*x")
 
     @property
     def linearity(self) -> float:
-        """r = c_1^2/variance = 2 - isometry strength: the rate of small correlations with layer normalisation."""
-        return linearity(self.sigma)
+        """r = c_1^2/variance = 2 - isometry strength: the rate of small correlations with layer normalisation.
+
+        With a skip it is that of the whole layer, a^2 + (1 - a^2) r.
+        """
+        return self.keep + (1.0 - self.keep) * linearity(self.sigma)
 
     @property
     def isometry_strength(self) -> float:
-        """beta of sigma(gain x)."""
-        return isometry_strength(self.sigma)
+        """beta of sigma, and with a skip 1 + (1 - a^2)(beta - 1)."""
+        beta = isometry_strength(self.sigma)
+        return beta if not self.skip else 1.0 + (1.0 - self.keep) * (beta - 1.0)
 
     @property
     def label(self) -> str:
         """A short name for legends and messages."""
-        return self.sigma.name
+        said: list[str] = [] if self.normalization == "layer" else [self.normalization]
+        said += ["normalised first"] if self.order == "normalization-first" else []
+        said += [f"bias {float(self.bias_variance):g}"] if self.bias_variance else []
+        said += [f"skip {float(self.skip):g}"] if self.skip else []
+        name = self.activation.scaled(self.gain).name if isinstance(self.activation, Activation) else ""
+        return f"{name} ({', '.join(said)})" if said else name
+
+    # ---- the diagonal ----
+
+    @cached_property
+    def variances(self) -> VarianceMap:
+        """The map of diagonal entries of G; ValueError for batch normalisation, which has none."""
+        from ._variances import variances_of
+
+        return variances_of(
+            self.activation,
+            normalization=self.normalization,
+            order=self.order,
+            gain_squared=float(self.gain**2),
+            bias_variance=float(self.bias_variance),
+            keep=self.keep,
+        )
+
+    @cached_property
+    def variance(self) -> float:
+        """The diagonal that stays: 1, or where unit inputs are led to. ValueError where there is none."""
+        if self.keeps_unit_diagonal:
+            return 1.0
+        if self.order == "normalization-first" and self.forgets_norms:
+            return second_moment(self.unit_activation)
+        return self._led_to()
+
+    @property
+    def unit_activation(self) -> Activation:
+        """sigma at unit inputs, its scale included where `sigma` has left it out."""
+        base = self.activation
+        assert isinstance(base, Activation)
+        return base.scaled(_root(self.gain**2 + self.bias_variance))
+
+    def _led_to(self) -> float:
+        """The fixed point of the diagonal that attracts unit inputs."""
+        if self.normalization == "batch":
+            raise self._no_map("every entry depends on all inputs; call the layer on a matrix")
+        if self.is_stationary(1.0):
+            return 1.0
+        rising = float(self.variances(np.ones(1))[0]) > 1.0
+        points = [p for p in self.variances.fixed_points() if (p.variance > 1.0) == rising]
+        found = (points[0] if rising else points[-1]) if points else None
+        follow = "; variance_map(layer, q) shows it, layer(G) and trajectory follow it"
+        if found is None:
+            raise self._no_map("the diagonal grows without bound" + follow)
+        if found.variance == 0.0:
+            raise self._no_map("the diagonal falls to 0" + follow)
+        if abs(found.slope) > 1.0 + 1e-9:
+            raise self._no_map("the diagonal does not settle" + follow)
+        return float(found.variance)
+
+    def _no_map(self, why: str) -> ValueError:
+        return ValueError(f"{self.label} has no map of correlations: {why}")
+
+    def is_stationary(self, q: float) -> bool:
+        """Whether a diagonal of q stays, to rounding."""
+        if self.keeps_unit_diagonal:
+            return q == 1.0
+        return abs(float(self.variances(np.array([q]))[0]) - q) <= 8 * _EPS * q
+
+    # ---- the map of correlations ----
 
     @cached_property
     def step(self) -> Step:
-        """The map as arithmetic, built on first use."""
-        f = reduced_dual(self.sigma)
-        offset, low = f.mean_share, f.moments
-        if self.normalization == "layer" or not offset:
-            return Step(f, 0.0, 1.0, 0.0, self.sigma.is_opaque)
-        offset_error = 8 * _EPS * math.sqrt(offset)  # c_0 is known to eps sqrt(E sigma^2)
-        return Step(f, offset, low.variance / low.second, offset_error, self.sigma.is_opaque)
+        """The map of correlations as arithmetic, where the diagonal is stationary; built on first use."""
+        return self.step_at(self._variance_of_step)
+
+    @property
+    def _variance_of_step(self) -> float:
+        """The diagonal that arguments come from."""
+        return 1.0 if self.forgets_norms else self.variance
+
+    def step_at(self, q: float) -> Step:
+        """The same where the arguments come from a diagonal of q, which must be stationary."""
+        variance = Fraction(q)
+        sigma = self._sigma_at(variance)
+        f = reduced_dual(sigma)
+        offset, low = (0.0 if self.is_centred else f.mean_share), f.moments
+        weights = self.gain**2 * variance
+        total = weights + self.bias_variance
+        return Step(
+            f,
+            offset,
+            low.variance / low.second if offset else 1.0,
+            8 * _EPS * math.sqrt(offset),  # c_0 is known to eps sqrt(E sigma^2)
+            sigma.is_opaque,
+            share=float(weights / total),
+            shift=float(self.bias_variance / total),
+            keep=self.keep,
+        )
 
     def map(self, rho: ArrayLike) -> float | Floats:
         """The next correlation of two inputs with correlation rho in [-1, 1]; shape kept, NaN stays NaN.
 
-        f(rho) = `Dual.reduced` or kappa(rho) = `Dual.normalized` by the normalization, and as accurate as they are:
-        1 maps to 1 exactly, and so does -1 to -1 or 1 where f is odd or even. Raises ValueError for |rho| beyond 1 by
-        more than rounding.
+        f(rho) = `Dual.reduced` or kappa(rho) = `Dual.normalized` by the normalization, at (gain^2 rho + bias_variance)/
+        (gain^2 + bias_variance), and as accurate as they are; with a skip a^2 rho + (1 - a^2) of that. 1 maps to 1
+        exactly, and so does -1 to -1 or 1 where the map is odd or even. It is the map where the diagonal is stationary:
+        always for "layer" and "rms", at 1 for "constant"; for the others at the fixed point of the variance that unit
+        inputs are led to, and ValueError where there is none, or |rho| is beyond 1 by more than rounding.
 
         >>> round(Layer("sin").map(0.5), 12)  # sinh(1/2)/sinh(1)
         0.443409441985
         >>> round(Layer("relu", normalization="rms").map(0.0), 12)  # 1/pi
         0.318309886184
         """
-        dual = Dual(self.sigma)
-        return dual.reduced(rho) if self.normalization == "layer" else dual.normalized(rho)
+        step = self.step
+        if not step.is_plain:
+            return shaped(lambda r: step(inside(r)), rho, "rho")
+        dual = Dual(self._sigma_at(Fraction(self._variance_of_step)))
+        return dual.normalized(rho) if step.offset else dual.reduced(rho)
+
+    def slope(self, rho: ArrayLike) -> float | Floats:
+        """The derivative of `map` at rho; at 1 inf where sigma has jumps. Accuracy 1e-13 of that at |rho|.
+
+        >>> round(Layer("relu").slope(1.0), 12)  # pi/(pi - 1)
+        1.466942206924
+        """
+        step = self.step
+        return shaped(lambda r: step.slope(inside(r)), rho, "rho")
 
     def __call__(self, G: ArrayLike) -> Floats:
-        """The next Gram matrix of a correlation matrix G, shape (..., n, n): symmetric, diagonal exactly 1.
+        """The Gram matrix after the layer, (..., n, n), symmetric; G: (..., n, n), the covariance matrix before it.
 
-        Raises ValueError for a diagonal that is not 1 (pass `correlation(G)`) and for what is no Gram matrix.
+        Raises ValueError for what is no Gram matrix, and for an input of norm 0 that has to be normalised.
         """
-        return self.advance(check_correlation(G))
+        checked = check_gram(G)
+        near = np.abs(np.diagonal(checked, axis1=-2, axis2=-1) - 1.0) <= rounding(G, checked.shape[-1])
+        return self.advance(check_correlation(G, semidefinite=False) if np.all(near) else checked)
 
-    def advance(self, C: Floats) -> Floats:
-        """The layer on matrices known to be correlation matrices; only the upper triangle is computed."""
-        n, step = C.shape[-1], self.step
-        out = np.empty_like(C)
-        for source, target in zip(C.reshape(-1, n, n), out.reshape(-1, n, n), strict=True):
-            target[...] = unpacked(step(packed(source)), n)
+    def advance(self, G: Floats) -> Floats:
+        """The layer on matrices known to be Gram matrices."""
+        out = np.empty_like(G)
+        n = G.shape[-1]
+        for source, target in zip(G.reshape(-1, n, n), out.reshape(-1, n, n), strict=True):
+            target[...] = advance(self, source)
         return out
+
+
+def _root(q: Fraction) -> Fraction:
+    """sqrt(q): exact for a square of a rational, else the nearest float."""
+    exact = Fraction(math.isqrt(q.numerator), math.isqrt(q.denominator))
+    return exact if exact * exact == q else Fraction(math.sqrt(q))
 
 
 Layers: TypeAlias = Layer | Iterable[Layer]

@@ -215,7 +215,7 @@ def _through(step: Step, close: Close, freed: Freed) -> tuple[Close, Freed, floa
 def march(steps: list[Step], values: Floats, *, fast: bool) -> Floats:
     """values through the steps in place, and the largest |value| after each."""
     runs = [(step, len(list(group))) for step, group in groupby(steps)]
-    compiled = fast and _compiled.available() and all(_compiled.compilable(step.f) for step, _ in runs)
+    compiled = fast and _compiled.available() and all(s.is_plain and _compiled.compilable(s.f) for s, _ in runs)
     kernels = [_compiled.stepper(step.f) for step, _ in runs] if compiled else []
 
     def run(piece: slice) -> Floats:
@@ -239,10 +239,13 @@ def march(steps: list[Step], values: Floats, *, fast: bool) -> Floats:
 def _through_block(steps: list[Step], block: Floats, spare: Floats, work: Floats, largest: Floats) -> None:
     now, other = block, spare[: len(block)]
     for layer, step in enumerate(steps):
-        into_block(step.f, now, other, work)
-        if step.offset:
-            other *= step.scale
-            other += step.offset
+        if step.is_plain:
+            into_block(step.f, now, other, work)
+            if step.offset:
+                other *= step.scale
+                other += step.offset
+        else:
+            other[...] = step(now)
         largest[layer] = max(largest[layer], float(other.max()), -float(other.min()))
         now, other = other, now
     if now is not block:

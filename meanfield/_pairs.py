@@ -20,12 +20,12 @@ def packed(C: Floats) -> Floats:
     return out
 
 
-def unpacked(values: Floats, n: int, diagonal: float = 1.0) -> Floats:
-    """The symmetric matrix of packed entries."""
+def unpacked(values: Floats, n: int, diagonal: float | Floats = 1.0) -> Floats:
+    """The symmetric matrix of packed entries; diagonal: one number, or (n,)."""
     C = np.empty((n, n))
-    start = 0
+    start, ends = 0, np.broadcast_to(diagonal, (n,))
     for i in range(n):
-        C[i, i] = diagonal
+        C[i, i] = ends[i]
         C[i, i + 1 :] = values[start : start + n - 1 - i]
         start += n - 1 - i
     for low in range(0, n, 256):  # in squares: a column at a time would read memory n times
