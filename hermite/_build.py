@@ -101,7 +101,7 @@ def _converged(sigma: Activation, low: Scaled, weights: Array) -> Reduced:
     result = Reduced(
         sigma.name, _powers(weights), None, None, 0.0, upper, lower, _slope_powers(weights), parity, at_end, low,
         _first_of(weights),
-        "hermite series",
+        "hermite series", weights=weights,
     )  # fmt: skip
     # in powers the rounding of rho^2 counts as often as f'(1) says
     short = last <= 2 or (last <= _SHORT and upper.slope(np.zeros(1))[0] <= _GENTLE)
@@ -131,7 +131,8 @@ def _unconverged(sigma: Activation, low: Scaled, weights: Array, tail: float) ->
     empty = _powers(weights[:3])
     result = Reduced(
         sigma.name, empty, _homogeneous(sigma), None, 0.0, upper, lower, empty, parity, at_end, low, _first_of(weights),
-        "hermite series and interpolation", tail=tail_of(sigma, low) if apart else None,
+        "hermite series and interpolation", tail=tail_of(sigma, low) if apart else None, weights=weights,
+        missing=max(low.residual / low.variance - float(np.sum(weights[2:])), math.ulp(0.0)),
     )  # fmt: skip
     return _interpolated(result, weights, tail)
 
@@ -163,9 +164,9 @@ def _of_power_law(sigma: Activation, low: Scaled, law: PowerLaw) -> Reduced:
     result = Reduced(
         sigma.name, empty, None, None, 0.0, upper, lower, empty, parity, law.at_minus_one, low,
         _first_of(weights),
-        "hypergeometric series",
+        "hypergeometric series", weights=weights, missing=max(1.0 - float(np.sum(weights)), 0.0),
     )  # fmt: skip
-    return _interpolated(result, weights, max(1.0 - float(np.sum(weights)), 1e-3))
+    return _interpolated(result, weights, max(result.missing, 1e-3))
 
 
 def _first_of(weights: Array) -> tuple[int, float, float]:

@@ -23,7 +23,7 @@ import numpy as np
 
 from ._activation import Activation
 from ._interpreter import evaluate_scaled
-from ._numeric import Scaled, gauss_legendre
+from ._numeric import Scaled, gauss_legendre, rule
 from ._recurrence import Array
 from ._rotation import conditional, cuts, pair
 from ._slope import slope_of
@@ -261,14 +261,15 @@ def series_source(weights: Array, *, lower: bool) -> Source:
 def oracle_source(sigma: Activation, low: Scaled, *, lower: bool) -> Source:
     """A and B by double integrals of sigma' and, for each jump, integrals on a line."""
     slope, jumps = slope_of(sigma, low.log_scale), jumps_of(sigma, low)
+    constant = not np.any(slope(rule(sigma, 2).x))  # between the jumps: no integrals are needed
 
     def source(s: float) -> tuple[float, float]:
-        smooth = pair(sigma, slope, s, mirrored=lower)
+        smooth = 0.0 if constant else pair(sigma, slope, s, mirrored=lower)
         singular = 0.0
         rho, root = (-1 if lower else 1) * (1 - s * s), math.sqrt(2 - s * s)  # sqrt(1 - rho^2) = s root
         for i, (a, J) in enumerate(jumps):
             density = math.exp(-0.5 * a * a) / math.sqrt(2 * math.pi)
-            smooth += 2 * J * density * conditional(sigma, slope, rho * a, s * root)
+            smooth += 0.0 if constant else 2 * J * density * conditional(sigma, slope, rho * a, s * root)
             for j, (b, K) in enumerate(jumps):
                 same = a == -b if lower else i == j
                 # a^2 - 2 rho a b + b^2 = (a -+ b)^2 +- 2 a b s^2, so that nothing cancels

@@ -7,7 +7,7 @@ ends, powers where f is small. Read by `_dual`, `_compiled` and, through `_build
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -32,7 +32,8 @@ class Reduced:
     |rho| <= reach, where f is so small that main's absolute error would show; upper, lower: next to 1 and -1;
     slopes: f' between the ends; parity: 1 for even sigma, -1 for odd sigma - c_0, else 0; at_minus_one: f(-1);
     log_weights: log w_k, only where the first of them are below float64; tail: E sigma(X) sigma(Y) next to -1 where it
-    falls faster than any power.
+    falls faster than any power; weights: w_0 = 0, w_1, ..., each to its own digits; missing: the sum of those beyond,
+    0 only for a series that has converged at 1.
     """
 
     name: str
@@ -50,6 +51,8 @@ class Reduced:
     method: str
     log_weights: Array | None = None
     tail: GapTail | None = None
+    weights: Array = field(default_factory=lambda: np.zeros(0), repr=False)
+    missing: float = 0.0
 
     def __call__(self, rho: Array) -> Array:
         """f(rho) for rho in [-1, 1], same shape, NaN for NaN."""
