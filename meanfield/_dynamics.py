@@ -14,10 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._functionals import checked_gap
 from ._gap import Gap, gap_of_clusters
-from ._gram import check_correlation, rounding
+from ._gram import as_real, check_correlation, check_covariance, correlation, rounding
 from ._layer import Layer, Layers, as_layers
 from ._march import Largest
 from ._run import GIVEN_ERROR, Run
+from ._walk import Walk, stationary_steps
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,14 +91,14 @@ class Trajectory:
 def grams(layer: Layers, G0: ArrayLike) -> Iterator[Floats]:
     """The Gram matrices of layers 0, 1, 2, ...: endless for one layer, finite for a sequence of layers.
 
-    G0: (..., n, n), correlation matrices. What is yielded is read-only, since the next layer is computed from it.
-    Raises ValueError for a diagonal that is not 1 (pass `correlation(G0)`).
+    G0: (..., n, n), covariance matrices of any diagonal. What is yielded is read-only, since the next layer is computed
+    from it. Raises ValueError for what is no Gram matrix, and as `Layer`.
 
     >>> from itertools import islice
     >>> [round(float(G[0, 1]), 6) for G in islice(grams(Layer("relu"), [[1, 0.5], [0.5, 1]]), 3)]
     [0.5, 0.426422, 0.355903]
     """
-    C = check_correlation(G0, name="G0").copy()
+    C = check_covariance(G0, name="G0").copy()
     return _iterate(layer, C) if isinstance(layer, Layer) else _through(as_layers(layer, None), C)
 
 
@@ -128,19 +129,26 @@ def trajectory(
 ) -> Trajectory:
     """Iterate depth mean-field layers from G0 and record gap, potential and largest correlation.
 
-    layer: a Layer, or a sequence of layers, which fixes the depth; G0: (n, n), a correlation matrix. complement:
-    (n, n), 1 - |G0_ij| where it is known better than G0 can hold it, as from `input_complement(X)`: inputs at distance
-    1e-9 have the correlation 1 in float64. gap_layers: where the gap, the costly part (one Cholesky each), is computed;
-    by default everywhere for n <= 512, else at 32 logarithmically spaced layers and the last. progress: True, False, a
+    layer: a Layer, or a sequence of layers, which fixes the depth; G0: (n, n), a covariance matrix, whose diagonal need
+    not be 1: inputs of other norms are other inputs, and `correlation(G0)` those of norm 1. complement: (n, n),
+    1 - |G0_ij| where it is known better than G0 can hold it, as from `input_complement(X)`: inputs at distance 1e-9
+    have the correlation 1 in float64. gap_layers: where the gap, the costly part (one Cholesky each), is computed; by
+    default everywhere for n <= 512, else at 32 logarithmically spaced layers and the last. progress: True, False, a
     function of (done, total), or None for a line on a terminal once a run takes more than two seconds.
 
-    Raises ValueError for a diagonal that is not 1 (pass `correlation(G0)`), a bad depth, complement, gap_layers or
-    progress. Inputs that coincide exactly stay so: gap and potential are inf at every layer.
+    The gap is that of G, potential and largest correlation those of its cosines; with batch normalisation, where
+    (1, ..., 1) may be in the kernel of G, the gap is that on its complement, at every layer.
+
+    Raises ValueError for what is no Gram matrix, a bad depth, complement, gap_layers or progress, for a complement
+    where the diagonal moves, and as `Layer`. Inputs that coincide exactly stay so: gap and potential are inf at every
+    layer.
 
     Source: arXiv:2305.18399, equation (10). G0 is taken as exact. Each layer adds its rounding, 2e-15 relative, and
     multiplies the errors of the layers before by the slope of its map, except for inputs that nearly coincide, whose
     distance keeps its digits. The error bar counts this and the factorisation; it is measured, not proven. Once all
-    correlations are below 1e-9 a layer costs a few operations, whatever n is, and logarithms go on below 1e-308.
+    correlations are below 1e-9 a layer costs a few operations, whatever n is, and logarithms go on below 1e-308. All
+    this holds while the diagonal is one number that stays (1 with layer or rms normalisation); else layers are computed
+    one after the other, with an absolute error of 4e-15 each.
     Beside G0 two and a half arrays of its size are held, three while the Gram matrix is nearly singular.
 
     >>> t = trajectory(Layer("sin"), [[1, 0.5], [0.5, 1]], 30)
@@ -153,16 +161,32 @@ def trajectory(
     layers = as_layers(layer, depth)
     wanted = _gap_layers(gap_layers, len(layers), len(np.asarray(G0)))
     report = _reporter(progress, len(layers))
-    C, first = _first(G0, 0 in wanted and complement is None)
-    near = None if complement is None else _checked_complement(complement, C)
-    if near is not None and 0 in wanted:
-        first = gap_of_clusters(C, near, entry_error=GIVEN_ERROR)
-    run = Run([x.step for x in layers], C, near, first, wanted)
-    del C, near  # the run holds the pairs: half of it
+    run, factor = _start(layers, G0, wanted, complement)
     report(0)
     for done in run:
         report(done)
-    return _record(layers, run)
+    return _record(layers, run, factor)
+
+
+def _start(
+    layers: tuple[Layer, ...], G0: ArrayLike, wanted: frozenset[int], complement: ArrayLike | None
+) -> tuple[Run | Walk, float]:
+    """What goes through the layers, and the diagonal at the end if that is the correlations alone."""
+    q = np.diagonal(as_real(G0, "G0"))
+    unit = bool(np.all(np.abs(q - 1.0) <= rounding(G0, len(q))))
+    equal = unit or bool(np.all(q == q[0]) and q[0] > 0.0)
+    found = stationary_steps(layers, 1.0 if unit else float(q[0])) if equal else None
+    if found is None:
+        if complement is not None:
+            raise ValueError("complement needs a network in which the diagonal of G stays as it is; leave it out")
+        return Walk(layers, check_covariance(G0, name="G0"), wanted), 1.0
+    steps, factor = found
+    C, first = _first(G0 if unit else correlation(G0), 0 in wanted and complement is None)
+    near = None if complement is None else _checked_complement(complement, C)
+    if near is not None and 0 in wanted:
+        first = gap_of_clusters(C, near, entry_error=GIVEN_ERROR)
+    # the run holds the pairs: half of the matrix
+    return Run(steps, C, near, first, wanted), factor
 
 
 def _first(G0: ArrayLike, wanted: bool) -> tuple[Floats, Gap | None]:
@@ -217,7 +241,7 @@ def _gap_layers(given: Iterable[int] | None, depth: int, n: int) -> frozenset[in
     return frozenset(int(i) for i in chosen)
 
 
-def _record(layers: tuple[Layer, ...], run: Run) -> Trajectory:
+def _record(layers: tuple[Layer, ...], run: Run | Walk, factor: float) -> Trajectory:
     count = len(run.tops)
     columns = np.full((5, count), math.nan)
     status = [""] * count
@@ -241,7 +265,7 @@ def _record(layers: tuple[Layer, ...], run: Run) -> Trajectory:
         max_correlation_error=top["error"],
         status=tuple(status),
         gap_layers=tuple(sorted(run.gaps)),
-        gram=run.gram,
+        gram=run.gram if factor == 1.0 else run.gram * factor,
         label=", ".join(dict.fromkeys(x.label for x in layers)),
     )
 

@@ -204,6 +204,14 @@ def check_correlation(G: ArrayLike, *, name: str = "G", semidefinite: bool = Tru
     return checked if exact else _with_unit_diagonal(checked.copy())
 
 
+def check_covariance(G: ArrayLike, *, name: str = "G") -> Floats:
+    """`check_gram`, with a diagonal that misses 1 by rounding alone set to 1, as `check_correlation` has it."""
+    checked = check_gram(G, name=name)
+    off = np.abs(np.diagonal(checked, axis1=-2, axis2=-1) - 1)
+    near = np.all(off <= rounding(G, checked.shape[-1]))
+    return check_correlation(G, name=name, semidefinite=False) if near and off.any() else checked
+
+
 def unit_diagonal(G: Floats) -> Floats:
     """`correlation` for matrices known to be symmetric with a positive diagonal: no checks, one pass."""
     return _with_unit_diagonal(_normalised(G))
@@ -355,7 +363,7 @@ def _row(name: str, flags: NDArray[np.bool_]) -> str:
 
 
 def _check_inputs(X: ArrayLike) -> Floats:
-    rows = _as_real(X, "X")
+    rows = as_real(X, "X")
     if rows.ndim < 2:
         raise ValueError(f"X must have shape (n, d), got shape={rows.shape}; for one input pass X[None, :]")
     if 0 in rows.shape[-2:]:
@@ -364,14 +372,14 @@ def _check_inputs(X: ArrayLike) -> Floats:
 
 
 def _check_shape(G: ArrayLike, name: str) -> Floats:
-    checked = _as_real(G, name)
+    checked = as_real(G, name)
     if checked.ndim < 2 or checked.shape[-1] != checked.shape[-2] or not checked.shape[-1]:
         wanted = "must have shape (n, n) or (..., n, n) with n >= 1"
         raise ValueError(f"{name} {wanted}, got shape={checked.shape}; for inputs X pass gram(X)")
     return checked
 
 
-def _as_real(values: ArrayLike, name: str) -> Floats:
+def as_real(values: ArrayLike, name: str) -> Floats:
     """Any array of real finite numbers as float64; Fractions and integers of any size are rounded once."""
     got: object = type(values).__name__
     try:

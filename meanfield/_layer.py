@@ -20,7 +20,7 @@ from hermite._numbers import as_fraction
 from hermite._numeric import isometry_strength, linearity, second_moment
 
 from ._covariance import advance
-from ._gram import check_correlation, check_gram, rounding
+from ._gram import check_covariance
 from ._step import Step
 
 if TYPE_CHECKING:
@@ -172,6 +172,7 @@ class Layer:
         """The map of diagonal entries of G; ValueError for batch normalisation, which has none."""
         from ._variances import variances_of
 
+        assert isinstance(self.activation, Activation)
         return variances_of(
             self.activation,
             normalization=self.normalization,
@@ -289,9 +290,7 @@ class Layer:
 
         Raises ValueError for what is no Gram matrix, and for an input of norm 0 that has to be normalised.
         """
-        checked = check_gram(G)
-        near = np.abs(np.diagonal(checked, axis1=-2, axis2=-1) - 1.0) <= rounding(G, checked.shape[-1])
-        return self.advance(check_correlation(G, semidefinite=False) if np.all(near) else checked)
+        return self.advance(check_covariance(G))
 
     def advance(self, G: Floats) -> Floats:
         """The layer on matrices known to be Gram matrices."""

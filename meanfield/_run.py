@@ -40,7 +40,7 @@ class Run:
         self.gaps: dict[int, Measured] = {}
         if first is not None:
             lower = least_gap(C, near, entry_error=error) if first.status == "unresolved" else None
-            self.gaps[0] = _measured(first, 0.0, lower)
+            self.gaps[0] = measured(first, 0.0, lower)
 
     def __iter__(self) -> Iterator[int]:
         """The number of layers done, after every stretch."""
@@ -97,7 +97,7 @@ class Run:
         top, count = pairs.largest_open, len(pairs.values)
         entries = math.sqrt(count) * pairs.error / top if top else math.inf
         gap, lower = gap_of_pairs(pairs)
-        return _measured(gap, entries, lower)
+        return measured(gap, entries, lower)
 
     @property
     def gram(self) -> Floats:
@@ -113,7 +113,7 @@ class Measured(NamedTuple):
     lower: float
 
 
-def _measured(gap: Gap, entries: float, lower: float | None) -> Measured:
+def measured(gap: Gap, entries: float, lower: float | None) -> Measured:
     """entries: relative error of |E|_F, which decides where gaps underflow; lower: of a gap that is not resolved."""
     if gap.error == 0.0 or math.isinf(gap.value):
         return Measured(gap, 0.0 if gap.error == 0.0 else math.inf, gap.value if lower is None else lower)

@@ -547,7 +547,8 @@ def test_a_depth_may_be_a_numpy_integer() -> None:
 @pytest.mark.parametrize(
     ("G0", "message"),
     [
-        (2 * HALF, r"G0 must have a unit diagonal.*pass correlation\(G0\)"),
+        (-2 * HALF, "G0 has the diagonal entry -2"),
+        (0 * HALF, "diagonal entry 0 at index 0"),
         ([[1.0, 2.0], [2.0, 1.0]], "G0 is no Gram matrix.*eigenvalue"),
         ([[1.0, math.nan], [math.nan, 1.0]], "G0 must be finite"),
         ([[1.0, 0.5], [0.2, 1.0]], "G0 must be symmetric"),

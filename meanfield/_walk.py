@@ -1,0 +1,128 @@
+"""Networks whose diagonal moves: Gram matrices one layer after the other, and what is recorded of them.
+
+`_run` is for networks whose diagonal stays, where all that matters is a map of correlations. Read by `_dynamics`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._gap import SINGULAR, Gap, diagonal_gap, gap_of, has_parallel_pair, least_gap
+from ._gram import unit_diagonal
+from ._layer import Layer
+from ._march import Largest, largest_of
+from ._run import Measured, measured
+from ._step import Step
+
+Floats: TypeAlias = NDArray[np.float64]
+_ROUNDING = 4e-15  # of an entry of a correlation matrix in one layer: 1e-15 was seen
+
+
+def stationary_steps(layers: tuple[Layer, ...], q: float) -> tuple[list[Step], float] | None:
+    """The maps of correlations of a network that starts with the diagonal q everywhere, and the diagonal it ends with.
+
+    None where some layer moves the diagonal in a way that correlations feel.
+    """
+    steps: list[Step] = []
+    known: dict[tuple[Layer, float], tuple[Step, float] | None] = {}
+    for layer in layers:
+        if (layer, q) not in known:
+            known[layer, q] = _stationary(layer, q)
+        found = known[layer, q]
+        if found is None:
+            return None
+        steps.append(found[0])
+        q = found[1]
+    return steps, q
+
+
+def _stationary(layer: Layer, q: float) -> tuple[Step, float] | None:
+    if layer.normalization == "batch" or q == 0.0:
+        return None
+    if layer.order == "normalization-first" and layer.forgets_norms:
+        return (layer.step, layer.variance) if not layer.keep or q == layer.variance else None
+    return (layer.step_at(q), q) if layer.is_stationary(q) else None
+
+
+class Walk:
+    """The way of a Gram matrix through the layers. With a batch layer, gaps are those on the complement of (1, ..., 1).
+
+    error: of the entries of the correlation matrix. A layer multiplies it by at most (1 - m')/(1 - m), m the largest
+    correlation and m' what becomes of it: a map without negative coefficients is no steeper on [-m, m] than its chord
+    from m to 1. Where norms differ, no such map serves all pairs, and the factor is an estimate.
+    """
+
+    def __init__(self, layers: tuple[Layer, ...], G: Floats, wanted: frozenset[int]) -> None:
+        self.layers, self.wanted, self.matrix = layers, wanted, G
+        self.centred = any(layer.normalization == "batch" for layer in layers)
+        self.error, self.tops, self.gaps = 0.0, list[Largest](), dict[int, Measured]()
+        self.parallel = has_parallel_pair(G, _cosines(G))
+        self._note(0)
+
+    def __iter__(self) -> Iterator[int]:
+        """The number of layers done, after each."""
+        for done, layer in enumerate(self.layers, 1):
+            before = 1.0 - self.tops[-1].value
+            self.matrix = layer.advance(self.matrix)
+            after = 1.0 - float(np.abs(_off_diagonal(_cosines(self.matrix))).max(initial=0.0))
+            self.error = self.error * max(after / before if before else 1.0, layer.keep) + _ROUNDING
+            self._note(done)
+            yield done
+
+    def _note(self, l: int) -> None:
+        C = _cosines(self.matrix)
+        largest = float(np.abs(_off_diagonal(C)).max(initial=0.0))
+        self.parallel = self.parallel and largest == 1.0
+        self.tops.append(largest_of(largest, 1.0 - largest, 0.0 if self.parallel else self.error))
+        if l in self.wanted:
+            self.gaps[l] = self._gap(C)
+
+    def _gap(self, C: Floats) -> Measured:
+        G = self.matrix
+        if self.centred:
+            basis = _orthogonal_to_ones(len(G))
+            G = basis.T @ G @ basis
+            G = 0.5 * (G + G.T)
+            C = _cosines(G)
+        diagonal = np.diagonal(G)
+        if not np.all(diagonal > 0.0) or (self.parallel and not self.centred):
+            return measured(SINGULAR, 0.0, None)
+        gap = gap_of(C, rounded=True, entry_error=self.error)
+        unequal = diagonal_gap(diagonal)
+        if gap.status == "resolved" and unequal > 0.0:
+            log_value = float(np.logaddexp(math.log(unequal), gap.log_value))
+            gap = Gap(unequal + gap.value, (8 * 2.0**-52 + 2 * self.error) * unequal + gap.error, log_value, "resolved")
+        lower = least_gap(C, entry_error=self.error) + unequal if gap.status == "unresolved" else None
+        top = self.tops[-1].value
+        return measured(gap, math.sqrt(C.size) * self.error / top if top else math.inf, lower)
+
+    @property
+    def gram(self) -> Floats:
+        return self.matrix
+
+
+def _cosines(G: Floats) -> Floats:
+    """The correlation matrix; an input of norm 0 is orthogonal to all others."""
+    q = np.diagonal(G)
+    if np.all(q > 0.0):
+        return unit_diagonal(G)
+    C, there = np.eye(len(G)), q > 0.0
+    C[np.ix_(there, there)] = unit_diagonal(G[np.ix_(there, there)])
+    return C
+
+
+def _off_diagonal(C: Floats) -> Floats:
+    return C[~np.eye(len(C), dtype=bool)]
+
+
+def _orthogonal_to_ones(n: int) -> Floats:
+    """(n, n - 1), orthonormal columns that sum to 0 (Helmert's)."""
+    k = np.arange(1.0, n)
+    basis = np.triu(np.broadcast_to(1.0 / np.sqrt(k * (k + 1)), (n, n - 1)))
+    basis[np.arange(1, n), np.arange(n - 1)] = -k / np.sqrt(k * (k + 1))
+    return basis
