@@ -28,12 +28,20 @@ class Run:
     """The way of all pairs through the layers: explicit while they are large, by one formula once they are small."""
 
     def __init__(
-        self, steps: list[Step], C: Floats, near: Floats | None, first: Gap | None, wanted: frozenset[int]
+        self,
+        steps: list[Step],
+        C: Floats,
+        near: Floats | None,
+        first: Gap | None,
+        wanted: frozenset[int],
+        *,
+        error: float = 0.0,
     ) -> None:
+        """error: of the entries of C, where it is no exact input; near, and its error, take its place."""
         self.steps, self.wanted = steps, sorted(wanted)
         values = packed(C)
         fast = len(values) * len(steps) >= WORTH
-        delta, error = (None, 0.0) if near is None else (packed(near), GIVEN_ERROR)
+        delta, error = (None, error) if near is None else (packed(near), GIVEN_ERROR)
         self.state: Pairs | Tail = Pairs.of(len(C), values, delta, error=error, fast=fast)
         self.tops: list[Largest] = [self.state.top]
         self.gap_layers = wanted

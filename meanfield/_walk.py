@@ -16,7 +16,7 @@ from ._gap import SINGULAR, Gap, diagonal_gap, gap_of, has_parallel_pair, least_
 from ._gram import unit_diagonal
 from ._layer import Layer
 from ._march import Largest, largest_of
-from ._run import Measured, measured
+from ._run import Measured, Run, measured
 from ._step import Step
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -60,19 +60,37 @@ class Walk:
     def __init__(self, layers: tuple[Layer, ...], G: Floats, wanted: frozenset[int]) -> None:
         self.layers, self.wanted, self.matrix = layers, wanted, G
         self.centred = any(layer.normalization == "batch" for layer in layers)
-        self.error, self.tops, self.gaps = 0.0, list[Largest](), dict[int, Measured]()
+        self.error, self.factor, self.tops, self.gaps = 0.0, 1.0, list[Largest](), dict[int, Measured]()
         self.parallel = has_parallel_pair(G, _cosines(G))
         self._note(0)
 
     def __iter__(self) -> Iterator[int]:
         """The number of layers done, after each."""
         for done, layer in enumerate(self.layers, 1):
+            run = self._settled(done - 1)
+            if run is not None:
+                for further in run:
+                    self.tops += run.tops[len(self.tops) - done + 1 :]
+                    yield done - 1 + further
+                self.gaps.update({done - 1 + l: gap for l, gap in run.gaps.items()})
+                self.matrix = run.gram * self.factor
+                return
             before = 1.0 - self.tops[-1].value
             self.matrix = layer.advance(self.matrix)
             after = 1.0 - float(np.abs(_off_diagonal(_cosines(self.matrix))).max(initial=0.0))
             self.error = self.error * max(after / before if before else 1.0, layer.keep) + _ROUNDING
             self._note(done)
             yield done
+
+    def _settled(self, l: int) -> Run | None:
+        """What is left of the way from layer l on, where the diagonal has become one number that stays."""
+        q = np.diagonal(self.matrix)
+        found = stationary_steps(self.layers[l:], float(q[0])) if np.all(q == q[0]) and not self.centred else None
+        if found is None:
+            return None
+        steps, self.factor = found
+        wanted = frozenset(i - l for i in self.wanted if i > l)
+        return Run(steps, _cosines(self.matrix), None, None, wanted, error=0.0 if self.parallel else self.error)
 
     def _note(self, l: int) -> None:
         C = _cosines(self.matrix)
