@@ -22,6 +22,7 @@ from hermite._numeric import varying
 from meanfield._dynamics import Trajectory, trajectory
 from meanfield._gram import check_correlation
 from meanfield._layer import Layer, Layers, as_layers
+from meanfield._walk import stationary_steps
 
 __all__ = ["Bracket", "Run", "below", "minus", "settle", "start"]
 
@@ -104,10 +105,12 @@ class Run:
     @property
     def centred(self) -> Hypothesis:
         """Whether every layer maps orthogonal inputs to orthogonal ones: the claims are about f with f(0) = 0."""
-        wrong = next((x for x in self.layers if x.step.offset), None)
-        return Hypothesis(
-            "f(0) = 0", wrong is None, "" if wrong is None else f"{wrong!r} has f(0) = {wrong.step.offset:.6g}"
-        )
+        found = stationary_steps(self.layers, 1.0)
+        if found is None:
+            return Hypothesis("f(0) = 0", False, "the diagonal of G moves: correlations have no map f")
+        wrong = next((pair for pair in zip(self.layers, found[0], strict=True) if pair[1].at_zero), None)
+        detail = "" if wrong is None else f"{wrong[0]!r} has f(0) = {wrong[1].at_zero:.6g}"
+        return Hypothesis("f(0) = 0", wrong is None, detail)
 
     @property
     def nonlinear(self) -> Hypothesis:
@@ -192,7 +195,7 @@ def start(layer: Layers, G0: Any, depth: int | None, *, gaps: bool = True) -> Ru
     # every layer is claimed, so every layer needs its gap, at any n
     path = trajectory(layers, C, gap_layers=range(len(layers) + 1) if gaps else (), progress=False)
     repeated = isinstance(layer, Layer)
-    strengths = tuple(_strength(x.sigma) for x in ((layer,) if isinstance(layer, Layer) else layers))
+    strengths = tuple(_strength(x) for x in ((layer,) if isinstance(layer, Layer) else layers))
     sums = np.zeros((2, len(layers) + 1))
     for l, (excess, error) in enumerate(strengths * len(layers) if repeated else strengths):
         log_beta = math.log1p(excess)
@@ -200,7 +203,8 @@ def start(layer: Layers, G0: Any, depth: int | None, *, gaps: bool = True) -> Ru
         sums[1, l + 1] = sums[1, l] + error / (1.0 + excess) + EPS * (log_beta + sums[0, l + 1])
     decay = Bracket(sums[0], sums[0] - sums[1], sums[0] + sums[1])
     # a layer of f(rho) = rho changes no digit, and no layer one of f(0) = 0
-    untouched = np.cumprod([1, *(_is_affine(x.sigma) for x in layers)]).astype(bool) | (path.max_correlation[0] == 0.0)
+    linear = [1, *(_is_affine(x.sigma) and not x.bias_variance for x in layers)]
+    untouched = np.cumprod(linear).astype(bool) | (path.max_correlation[0] == 0.0)
     return Run(layers, repeated, C, path, strengths, decay, untouched)
 
 
@@ -210,13 +214,15 @@ def _is_affine(sigma: Activation) -> bool:
     return coefficients is not None and len(coefficients) <= 2
 
 
-def _strength(sigma: Activation) -> tuple[float, float]:
+def _strength(layer: Layer) -> tuple[float, float]:
     """beta - 1 without the digits that 1 would cost, and its error by the contract of `isometry_strength`."""
-    low = varying(sigma)
-    if _is_affine(sigma):
+    low = varying(layer.sigma)
+    if _is_affine(layer.sigma):
         return 0.0, 0.0
     found = Moments((low.c0, low.c1), low.second, low.variance, low.residual, low.error, "")
-    return min(low.residual / low.variance, 1.0), float(found.strength_error)
+    rest = 1.0 - layer.keep  # a skip leaves so much of the layer
+    excess = rest * min(low.residual / low.variance, 1.0)
+    return excess, rest * float(found.strength_error) + (EPS * excess if layer.keep else 0.0)
 
 
 def _one(value: float, low: float, high: float) -> Bracket:
