@@ -1,0 +1,272 @@
+"""The variance of a layer's outputs as a function of that of its inputs, and the variances that it keeps.
+
+G (or K) is the Gram matrix divided by width and q an entry of its diagonal. The argument of the activation has the
+variance v = gain^2 q + bias_variance, or gain^2 + bias_variance where the input was normalised. Write M2(v) for
+E sigma(sqrt(v) X)^2, and c_0, V for the mean and variance of sigma at v = gain^2 + bias_variance. One layer maps q to
+
+    activation first        none  M2(v),   center  Var sigma(sqrt(v) X),   constant  E (sigma(sqrt(v) X) - c_0)^2/V,
+                            layer, rms  1,
+    normalization first     none, center, constant  M2(v),                 layer, rms  M2(gain^2 + bias_variance),
+
+and a skip connection a to a^2 q + (1 - a^2) of that: fixed points stay where they are.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hermite._activation import Activation
+from hermite._by_variance import ByVariance, by_variance
+from hermite.errors import ConstantActivationError, PrecisionError
+
+from ._bracketed import bracketed
+
+if TYPE_CHECKING:
+    from ._layer import Layer
+
+Floats: TypeAlias = NDArray[np.float64]
+Stability: TypeAlias = Literal["attracting", "repelling", "marginal", "half-stable", "neutral"]
+
+_EPS = 2.0**-52
+_PER_OCTAVE = 4  # of q: E sigma(sqrt(q) X)^2 is smooth over factors of q, whatever sigma
+_REACH = 64  # powers of 2 of the variances that are searched
+_ROUNDING = 1e-14  # of q'/q
+_MARGINAL = 1e-13  # of a slope
+
+
+@dataclass(frozen=True)
+class VariancePoint:
+    """A variance that the layer keeps.
+
+    slope: that of the map there; stability: "attracting" or "repelling" by |slope|, "marginal" where it is 1 to
+    rounding, "half-stable" for a double root, which attracts from one side only, "neutral" where every variance is
+    kept; length: -1/log |slope|, the number of layers in which a deviation changes by a factor e, negative where it
+    grows, infinite for |slope| = 1 and 0 for slope 0.
+    """
+
+    variance: float
+    slope: float
+    stability: Stability
+    length: float
+
+
+@dataclass(frozen=True)
+class VarianceMap:
+    """q -> next q of a layer; made by `variances_of`.
+
+    fixed: the value of the map without its skip where it is constant; centre, unit: c_0 and V where these are fixed.
+    """
+
+    moments: ByVariance
+    gain_squared: float
+    bias_variance: float
+    keep: float
+    centred: bool = False
+    fixed: float | None = None
+    centre: float = 0.0
+    unit: float = 1.0
+
+    def __call__(self, q: Floats) -> Floats:
+        """The next variances of q >= 0, any shape."""
+        return np.asarray(self._mixed(q, self.block(q)))
+
+    def slope(self, q: Floats) -> Floats:
+        """d(next q)/dq, at q = 0 from the right."""
+        return np.asarray(self._mixed(np.ones_like(q), self.block_slope(q)))
+
+    def _mixed(self, straight: Floats, block: Floats) -> Floats:
+        return self.keep * straight + (1 - self.keep) * block if self.keep else block
+
+    def argument(self, q: Floats) -> Floats:
+        """The variance of the activation's argument."""
+        return np.asarray(self.gain_squared * q + self.bias_variance)
+
+    def block(self, q: Floats) -> Floats:
+        """The map without the skip connection: it has the same fixed points."""
+        if self.fixed is not None:
+            return np.full(q.shape, self.fixed)
+        v = self.argument(q)
+        if self.unit == 1.0 and self.centre == 0.0:
+            return self.moments.variance(v) if self.centred else self.moments.second(v)
+        drift = self.moments.mean(v) - self.centre
+        return np.asarray((self.moments.variance(v) + drift * drift) / self.unit)
+
+    def block_slope(self, q: Floats) -> Floats:
+        if self.fixed is not None:
+            return np.zeros(q.shape)
+        v, g = self.argument(q), self.gain_squared
+        if self.unit == 1.0 and self.centre == 0.0:
+            return g * (self.moments.variance_slope(v) if self.centred else self.moments.second_slope(v))
+        drift, slope = self.moments.mean(v) - self.centre, self.moments.variance_slope(v)
+        moved = drift != 0  # else the mean may be as steep as it likes: a kink makes it infinite at 0
+        slope[moved] += 2 * drift[moved] * self.moments.mean_slope(v[moved])
+        return np.asarray(g * slope / self.unit)
+
+    def fixed_points(self) -> tuple[VariancePoint, ...]:
+        """Every variance that the map keeps, in increasing order."""
+        return self._points
+
+    @cached_property
+    def _points(self) -> tuple[VariancePoint, ...]:
+        if self.fixed is not None:
+            return (_point(self.fixed, self.keep),)
+        found = [_point(0.0, *self.slope(np.zeros(1)).tolist())] if self.block(np.zeros(1))[0] == 0 else []
+        scan = Scan.of(self)
+        if scan.neutral:
+            return tuple(VariancePoint(q, 1.0, "neutral", math.inf) for q in ([0.0, 1.0] if found else [1.0]))
+        roots = [_point(q, s) for q, s in zip(scan.simple.tolist(), self.slope(scan.simple).tolist(), strict=True)]
+        double = [VariancePoint(q, 1.0, "half-stable", math.inf) for q in scan.double.tolist()]
+        return tuple(sorted([*found, *roots, *double], key=lambda point: point.variance))
+
+
+def _point(variance: float, slope: float) -> VariancePoint:
+    size = abs(slope)
+    if abs(size - 1) <= _MARGINAL:
+        return VariancePoint(variance, slope, "marginal", math.inf)
+    length = 0.0 if size in (0.0, math.inf) else -1 / math.log(size)
+    return VariancePoint(variance, slope, "attracting" if size < 1 else "repelling", length)
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """Where q' = q for q > 0: simple roots of growth(q) = q'/q - 1, double ones, and whether it is 0 everywhere."""
+
+    simple: Floats
+    double: Floats
+    neutral: bool
+
+    @classmethod
+    def of(cls, map_: VarianceMap) -> Scan:
+        """Between the turning points of the growth there is at most one root, so none is missed."""
+        q, growth = _sampled(map_)
+        with np.errstate(all="ignore"):
+            bend = map_.block_slope(q) - 1 - growth  # q d(growth)/dq
+        turns = np.flatnonzero((np.sign(bend[:-1]) * np.sign(bend[1:]) < 0) & np.isfinite(growth[1:]))
+        turning = bracketed(lambda x, _: map_.block_slope(x) - map_.block(x) / x, q[turns], q[turns + 1])
+        q = np.concatenate([q, turning])
+        order = np.argsort(q)
+        q, growth = q[order], np.concatenate([growth, map_.block(turning) / turning - 1])[order]
+        sign = np.where(np.abs(growth) <= _ROUNDING, 0.0, np.sign(growth))
+        known = np.flatnonzero(sign)
+        if not len(known):
+            return cls(q[:0], q[:0], True)
+        crossed = sign[known[:-1]] != sign[known[1:]]
+        low, high = known[:-1][crossed], known[1:][crossed]
+        # a root between equal signs is double; zeros before the first sign belong to q = 0, the last to infinity
+        touched = np.flatnonzero(~crossed & (np.diff(known) > 1)).tolist()
+        nearest = [known[i] + 1 + int(np.abs(growth[known[i] + 1 : known[i + 1]]).argmin()) for i in touched]
+        simple = bracketed(lambda x, _: map_.block(x) / x - 1, q[low], q[high])
+        return cls(simple, q[np.array(nearest, dtype=int)], False)
+
+
+def _sampled(map_: VarianceMap) -> tuple[Floats, Floats]:
+    """q on a logarithmic grid, and q'/q - 1, as far as it is finite and resolved."""
+    top = min(_REACH, math.ceil(math.log2(_bound(map_))) + 1)
+    qs, values = [], []
+    for k in range(-_REACH, max(top, 1 - _REACH)):
+        q = np.exp2(k + np.arange(_PER_OCTAVE) / _PER_OCTAVE)
+        try:
+            value = map_.block(q) / q - 1
+        except PrecisionError:
+            break
+        qs.append(q)
+        values.append(value)
+        if not np.all(np.isfinite(value)):
+            break
+    return np.concatenate(qs), np.concatenate(values)
+
+
+def _bound(map_: VarianceMap) -> float:
+    """No variance after the layer exceeds this: for a bounded activation larger ones need no search."""
+    growth = map_.moments.sigma.growth
+    if growth is None or growth[1] > 0 or growth[2] > 0:
+        return math.inf if growth is None else 2.0**_REACH
+    return (growth[0] + abs(map_.centre)) ** 2 / map_.unit
+
+
+def variances_of(
+    activation: Activation,
+    *,
+    normalization: str,
+    order: str,
+    gain_squared: float,
+    bias_variance: float,
+    keep: float,
+) -> VarianceMap:
+    """The map of variances of a layer with this activation (without its gain); keep is the square of the skip.
+
+    Raises ValueError for batch normalisation, ConstantActivationError where a constant would be divided by its
+    variance, and the errors of the activation's moments.
+    """
+    if normalization == "batch":
+        raise ValueError(
+            "normalization='batch' has no map of variances: the variance of one input depends on all inputs; call the "
+            "layer on a Gram matrix"
+        )
+    m = by_variance(activation)
+    plain = VarianceMap(m, gain_squared, bias_variance, keep)
+    unit = np.array([gain_squared + bias_variance])
+    made = {"moments": m, "gain_squared": gain_squared, "bias_variance": bias_variance, "keep": keep}
+    if order == "normalization-first":
+        if normalization not in ("layer", "rms"):
+            return plain
+        return VarianceMap(**made, fixed=float(m.second(unit)[0]))  # type: ignore[arg-type]
+    if normalization in ("layer", "rms"):
+        return VarianceMap(**made, fixed=1.0)  # type: ignore[arg-type]
+    if normalization == "constant":
+        centre, spread, size = (float(f(unit)[0]) for f in (m.mean, m.variance, m.second))
+        if spread <= (16 * _EPS) ** 2 * size:
+            raise ConstantActivationError(f"{activation.name} is constant: it cannot be divided by its deviation")
+        centre = centre if centre * centre > (16 * _EPS) ** 2 * size else 0.0  # that of an odd activation is rounding
+        return VarianceMap(**made, centre=centre, unit=spread)  # type: ignore[arg-type]
+    return VarianceMap(**made, centred=normalization == "center")  # type: ignore[arg-type]
+
+
+def variance_map(layer: Layer, q: ArrayLike) -> float | Floats:
+    """The variance after a layer of inputs with variance q >= 0 (a diagonal entry of the Gram matrix over width).
+
+    That is the diagonal of layer(G) where G has the diagonal q; shape kept, a number for a number; inf where it exceeds
+    float64. Relative error about 1e-15 (1 + B^2 v) with B the exponential growth rate of the activation and v the
+    variance of its argument. Raises ValueError for negative or non-finite q, and for batch normalisation, where the
+    variance depends on all inputs; PrecisionError where the activation is not resolved (sin at q = 1e9).
+
+    Source: Poole et al., arXiv:1606.05340 (there of the pre-activations, gain^2 q + bias_variance: conjugate, with the
+    same slopes at fixed points).
+
+    >>> from meanfield import Layer
+    >>> round(variance_map(Layer("relu", normalization="none", gain=2), 1.0), 12)
+    2.0
+    """
+    values = np.asarray(q)
+    if values.dtype.kind not in "fiu":
+        raise ValueError(f"q must hold real numbers, got dtype {values.dtype}")
+    values = values.astype(np.float64)
+    wrong = ~(np.isfinite(values) & (values >= 0))
+    if np.any(wrong):
+        raise ValueError(f"q must be finite and not negative, got {float(values[wrong].flat[0])!r}")
+    found = layer.variances(values)
+    return float(found) if found.ndim == 0 else found
+
+
+def variance_fixed_points(layer: Layer) -> tuple[VariancePoint, ...]:
+    """The variances that a layer keeps, in increasing order: all of them, whether they attract or repel.
+
+    Found as roots of (next q)/q = 1 between its turning points over q in [2^-64, 2^64], not by iteration, which sees
+    attracting points only; relative error about 1e-15/|1 - slope|. 0 is listed where it is kept. Where every variance
+    is kept (relu, gain^2 = 2) 0 and 1 stand for all, "neutral". What grows without bound adds nothing: the list may be
+    empty. A double root is told from a pair closer than 1e-14 in q'/q by nothing. Raises ValueError for batch
+    normalisation. The search ends where the activation is no longer resolved in float64, or its moments exceed it.
+
+    Source: Poole et al., arXiv:1606.05340; Schoenholz et al., arXiv:1611.01232.
+
+    >>> from meanfield import Layer
+    >>> [(round(p.variance, 6), p.stability) for p in variance_fixed_points(Layer("2*tanh(x)", normalization="none"))]
+    [(0.0, 'repelling'), (2.121474, 'attracting')]
+    """
+    return layer.variances.fixed_points()
