@@ -146,13 +146,15 @@ def _correlations(sigma: Activation, s: Array, of: NDArray[np.intp], rho: Array)
 
 @lru_cache(maxsize=4096)
 def _coefficients(sigma: Activation, s: float, degree: int) -> tuple[Array, float]:
-    """c_0..c_degree over the deviation of sigma(s X), and the share of the variance beyond; 0 where it is rounding."""
+    """c_0..c_degree over the deviation of sigma(s X), and about the share of the variance beyond."""
     low, _ = _moments_at(sigma, s)
     c = scaled_coefficients(_at(sigma, s), degree) / math.sqrt(low.variance)
     c[0] = 0.0
     tail = max(1.0 - float(np.sum(c * c)), 0.0)
-    converged = tail <= _CONVERGED * max(low.second / low.variance, 1.0) and float(np.sum(c[-8:] ** 2)) <= _LAST
-    return c, 0.0 if converged else max(tail, 1e-14)
+    last = float(np.sum(c[-8:] ** 2))
+    converged = tail <= _CONVERGED * max(low.second / low.variance, 1.0) and last <= _LAST
+    # beside a longer series of another deviation even a small rest counts: the last terms tell it below rounding
+    return c, 16 * last + 1e-300 if converged else max(tail, 1e-14)
 
 
 def _summed(c: Array, i: NDArray[np.intp], j: NDArray[np.intp], rho: Array) -> Array:

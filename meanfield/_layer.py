@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,9 +22,7 @@ from hermite._numeric import isometry_strength, linearity, second_moment
 from ._covariance import advance
 from ._gram import check_covariance
 from ._step import Step
-
-if TYPE_CHECKING:
-    from ._variances import VarianceMap
+from ._variances import VarianceMap, variances_of
 
 Floats: TypeAlias = NDArray[np.float64]
 _EPS = 2.0**-52
@@ -170,8 +168,6 @@ class Layer:
     @cached_property
     def variances(self) -> VarianceMap:
         """The map of diagonal entries of G; ValueError for batch normalisation, which has none."""
-        from ._variances import variances_of
-
         assert isinstance(self.activation, Activation)
         return variances_of(
             self.activation,
