@@ -140,9 +140,10 @@ def test_inputs_on_a_line_have_one_direction(name: str) -> None:
     assert normalised_first(name, np.outer(x, x)) == pytest.approx(values.T @ values / 2, rel=1e-13, abs=1e-13)
 
 
-@pytest.mark.parametrize("name", ["step", "sign", "relu", "2*step(x) - 1/4", "square"])
+@pytest.mark.parametrize("name", ["step", "sign", "relu", "2*step(x) - 1/4", "sqrt(abs(x))"])
 def test_an_input_at_the_mean_of_the_batch_stays_there(name: str) -> None:
-    X = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0], [0.0, 0.0]])
+    X = np.array([[1.0, 0.1], [0.3, 1.0], [-0.7, -0.9], [0.0, 0.0]])
+    X[3] = X[:3].mean(axis=0)
     Y, sigma = normalised_first(name, X @ X.T), activation(name)
     mean = float(np.mean(sigma(np.array([1.0, -1.0])))) if name in ("step", "sign", "2*step(x) - 1/4") else 0.0
     at_zero = float(sigma(0.0))
