@@ -126,7 +126,10 @@ def _correlations(sigma: Activation, s: Array, of: NDArray[np.intp], rho: Array)
     constant = np.array([flat for _, flat in (_moments_at(sigma, float(x)) for x in s)])
     i, j = (of[k] for k in np.triu_indices(len(of), 1))
     out = np.zeros_like(rho)
-    left = np.flatnonzero(~(constant[i] | constant[j]) & (rho != 0.0))
+    varying = ~(constant[i] | constant[j])
+    same = varying & (i == j) & (rho == 1.0)
+    out[same] = 1.0  # inputs that coincide stay so
+    left = np.flatnonzero(varying & ~same & (rho != 0.0))
     for degree in _DEGREES:
         if not len(left):
             return out
@@ -177,8 +180,6 @@ def _summed(c: Array, i: NDArray[np.intp], j: NDArray[np.intp], rho: Array) -> A
 def _one(sigma: Activation, s: float, t: float, rho: float) -> float:
     """The correlation of one pair, whose series has not converged."""
     (low, _), (other, _) = _moments_at(sigma, s), _moments_at(sigma, t)
-    if s == t and rho == 1.0:
-        return 1.0
     first, second = (Side(_at(sigma, x), _values(_at(sigma, x), y)) for x, y in ((s, low), (t, other)))
     found = on_a_line(first, second, mirrored=rho < 0) if abs(rho) == 1.0 else covariance(first, second, rho)
     return max(-1.0, min(1.0, found / math.sqrt(low.variance) / math.sqrt(other.variance)))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ._layer import Layer
 
 Floats: TypeAlias = NDArray[np.float64]
+Indices: TypeAlias = NDArray[np.intp]
 
 
 def advance(layer: Layer, G: Floats) -> Floats:
@@ -61,8 +62,7 @@ def arguments(layer: Layer, G: Floats) -> tuple[Floats, Floats]:
     q = gain_squared * np.diagonal(G) + bias
     i, j = np.triu_indices(len(G), 1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        # sqrt(q q) is q: inputs that coincide stay so
-        t = (gain_squared * packed(G) + bias) / np.sqrt(q[i] * q[j])
+        t = (gain_squared * packed(G) + bias) / _geometric_means(q, i, j)
     return np.sqrt(q), np.clip(np.where(np.isfinite(t), t, 0.0), -1.0, 1.0)
 
 
@@ -87,8 +87,7 @@ def normalised(layer: Layer, found: PairMoments) -> Floats:
         raise ValueError(f"sigma is constant on input {where}, whose output cannot be normalised")
     if kind == "layer":
         return unpacked(rho, n)
-    spread = np.sqrt(variance)
-    pairs = spread[i] * spread[j] * rho
+    pairs = _geometric_means(variance, i, j) * rho
     if kind == "center":
         return unpacked(pairs, n, variance)
     if kind == "constant":
@@ -97,8 +96,14 @@ def normalised(layer: Layer, found: PairMoments) -> Floats:
         return unpacked((pairs + shift[i] * shift[j]) / scale, n, (variance + shift * shift) / scale)
     pairs += mean[i] * mean[j]
     if kind == "rms":
-        return unpacked(np.clip(pairs / np.sqrt(second[i] * second[j]), -1.0, 1.0), n)
+        return unpacked(np.clip(pairs / _geometric_means(second, i, j), -1.0, 1.0), n)
     return unpacked(pairs, n, second)
+
+
+def _geometric_means(v: Floats, i: Indices, j: Indices) -> Floats:
+    """sqrt(v_i v_j), v itself where they are equal: inputs that coincide stay so."""
+    root = np.sqrt(v)
+    return np.where(v[i] == v[j], v[i], root[i] * root[j])
 
 
 def _constants(layer: Layer) -> tuple[float, float]:

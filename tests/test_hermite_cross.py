@@ -113,7 +113,9 @@ def test_kinks_against_a_double_integral(rho: float) -> None:
     assert correlation("hardtanh", S, T, rho) == pytest.approx(exact, abs=_TOLERANCE)
 
 
-@pytest.mark.parametrize("name", ["tanh", "hardtanh", "step(x - 0.3)", "elu", "tanh(10*x)", "relu6", "softsign", "gelu"])
+@pytest.mark.parametrize(
+    "name", ["tanh", "hardtanh", "step(x - 0.3)", "elu", "tanh(10*x)", "relu6", "softsign", "gelu"]
+)
 @pytest.mark.parametrize("rho", [0.3, 0.99, 0.99999, 1 - 1e-9, 1.0, -0.9, -0.999, -1.0])
 def test_equal_deviations_are_the_dual(name: str, rho: float) -> None:
     exact = Dual(activation(name).scaled("1.3")).reduced(rho)
