@@ -92,6 +92,9 @@ class Layer:
     def __repr__(self) -> str:
         return f"Layer({', '.join([repr(self.activation), *(f'{k}={v!r}' for k, v in self.options.items())])})"
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # what was computed on the way stays here
+
     # ---- what the options mean ----
 
     @property
