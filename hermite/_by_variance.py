@@ -38,7 +38,7 @@ from .errors import NotSquareIntegrableError, PrecisionError
 _EPS = 2.0**-52
 _POINTS = 24
 _BLOCK = 1 << 19  # products of variances and nodes held at a time
-_LARGE = 1e100  # mantissas beyond it go into the exponent, so that squares fit
+_LARGE = 1e150  # mantissas beyond it go into the exponent, so that squares fit
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,10 +113,10 @@ def _divided(group: Group, marks: Array, scale: float) -> tuple[Array, Array]:
     """
     middle = 0.5 * (group.lower + group.upper)
     low, high = np.concatenate([group.lower, middle]), np.concatenate([middle, group.upper])
-    marks = marks - group.anchor
+    near, marks = 4 * _EPS * np.abs(marks), marks - group.anchor
     for _ in range(max(math.frexp(scale)[1], 0)):
         ends = np.abs(np.stack([low, high])[..., None] - marks)
-        at_mark = (ends <= 4 * _EPS * np.maximum(np.abs(marks), 1)).any(axis=(0, 2)) & (high - low > 0.5 / scale)
+        at_mark = (ends <= near).any(axis=(0, 2)) & (high - low > 0.5 / scale)
         if not np.any(at_mark):
             break
         middle = 0.5 * (low + high)[at_mark]

@@ -23,9 +23,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from hermite._activation import Activation
 from hermite._by_variance import ByVariance, by_variance
-from hermite.errors import ConstantActivationError, PrecisionError
+from hermite.errors import ConstantActivationError
 
 from ._bracketed import bracketed
+from ._variance_grid import on_grid
 
 if TYPE_CHECKING:
     from ._layer import Layer
@@ -34,8 +35,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Stability: TypeAlias = Literal["attracting", "repelling", "marginal", "half-stable", "neutral"]
 
 _EPS = 2.0**-52
-_PER_OCTAVE = 4  # of q: E sigma(sqrt(q) X)^2 is smooth over factors of q, whatever sigma
-_REACH = 64  # powers of 2 of the variances that are searched
+_STEPS, _POINTS = 200, 33
 _ROUNDING = 1e-14  # of q'/q
 _MARGINAL = 1e-13  # of a slope
 
@@ -89,24 +89,61 @@ class VarianceMap:
 
     def block(self, q: Floats) -> Floats:
         """The map without the skip connection: it has the same fixed points."""
-        if self.fixed is not None:
-            return np.full(q.shape, self.fixed)
-        v = self.argument(q)
+        return np.full(q.shape, self.fixed) if self.fixed is not None else self._block_at(self.argument(q))
+
+    def block_slope(self, q: Floats) -> Floats:
+        return np.zeros(q.shape) if self.fixed is not None else self.gain_squared * self._slope_at(self.argument(q))
+
+    def _block_at(self, v: Floats) -> Floats:
         if self.unit == 1.0 and self.centre == 0.0:
             return self.moments.variance(v) if self.centred else self.moments.second(v)
         drift = self.moments.mean(v) - self.centre
         return np.asarray((self.moments.variance(v) + drift * drift) / self.unit)
 
-    def block_slope(self, q: Floats) -> Floats:
-        if self.fixed is not None:
-            return np.zeros(q.shape)
-        v, g = self.argument(q), self.gain_squared
+    def _slope_at(self, v: Floats) -> Floats:
         if self.unit == 1.0 and self.centre == 0.0:
-            return g * (self.moments.variance_slope(v) if self.centred else self.moments.second_slope(v))
+            return self.moments.variance_slope(v) if self.centred else self.moments.second_slope(v)
         drift, slope = self.moments.mean(v) - self.centre, self.moments.variance_slope(v)
         moved = drift != 0  # else the mean may be as steep as it likes: a kink makes it infinite at 0
         slope[moved] += 2 * drift[moved] * self.moments.mean_slope(v[moved])
-        return np.asarray(g * slope / self.unit)
+        return np.asarray(slope / self.unit)
+
+    # ---- fixed points ----
+
+    def sampled(self) -> tuple[Floats, Floats, Floats]:
+        """v on a grid from the smallest one on, the growth v'/v - 1 there, and its slope in log v."""
+        plain = self.unit == 1.0 and self.centre == 0.0
+        verbs = ("second", "second_slope") if plain and not self.centred else ("variance", "variance_slope")
+        bound = self.gain_squared * self._bound() + self.bias_variance
+        v, value, slope, *means = on_grid(
+            self.moments, (*verbs, *(() if plain else ("mean", "mean_slope"))), self.bias_variance, 2 * bound
+        )
+        if not plain:
+            drift = means[0] - self.centre
+            value, slope = (value + drift * drift) / self.unit, (slope + 2 * drift * means[1]) / self.unit
+        after = self.gain_squared * value + self.bias_variance
+        growth, bend = after / v - 1, self.gain_squared * slope - after / v
+        if self.bias_variance > 0:  # no argument has a smaller variance, and this one grows
+            first = np.array([self.bias_variance])
+            v, growth, bend = (
+                np.concatenate([a, b])
+                for a, b in zip((first, self.growth(first), self.bend(first)), (v, growth, bend), strict=True)
+            )
+        return v, growth, bend
+
+    def growth(self, v: Floats) -> Floats:
+        return (self.gain_squared * self._block_at(v) + self.bias_variance) / v - 1
+
+    def bend(self, v: Floats) -> Floats:
+        after = self.gain_squared * self._block_at(v) + self.bias_variance
+        return np.asarray(self.gain_squared * self._slope_at(v) - after / v)
+
+    def _bound(self) -> float:
+        """No variance after the layer exceeds this: for a bounded activation larger ones need no search."""
+        growth = self.moments.sigma.growth
+        if growth is None or growth[1] > 0 or growth[2] > 0:
+            return math.inf
+        return (growth[0] + abs(self.centre)) ** 2 / self.unit
 
     def fixed_points(self) -> tuple[VariancePoint, ...]:
         """Every variance that the map keeps, in increasing order."""
@@ -116,13 +153,45 @@ class VarianceMap:
     def _points(self) -> tuple[VariancePoint, ...]:
         if self.fixed is not None:
             return (_point(self.fixed, self.keep),)
-        found = [_point(0.0, *self.slope(np.zeros(1)).tolist())] if self.block(np.zeros(1))[0] == 0 else []
+        zero = np.zeros(1)
+        found = [_point(0.0, *self.slope(zero).tolist())] if self.block(zero)[0] == 0 else []
         scan = Scan.of(self)
         if scan.neutral:
             return tuple(VariancePoint(q, 1.0, "neutral", math.inf) for q in ([0.0, 1.0] if found else [1.0]))
-        roots = [_point(q, s) for q, s in zip(scan.simple.tolist(), self.slope(scan.simple).tolist(), strict=True)]
-        double = [VariancePoint(q, 1.0, "half-stable", math.inf) for q in scan.double.tolist()]
-        return tuple(sorted([*found, *roots, *double], key=lambda point: point.variance))
+        low, high, double = ((v - self.bias_variance) / self.gain_squared for v in (*scan.simple, scan.double))
+        simple = bracketed(lambda q, _: self._excess(q), low, high)
+        roots = [_point(q, s) for q, s in zip(simple.tolist(), self.slope(simple).tolist(), strict=True)]
+        touching = [VariancePoint(q, 1.0, "half-stable", math.inf) for q in double.tolist()]
+        return tuple(sorted([*found, *roots, *touching], key=lambda point: point.variance))
+
+    def _excess(self, q: Floats) -> Floats:
+        """q'/q - 1, but for a factor that is positive."""
+        block = self.block(q)
+        return (block - q) / np.maximum(block, q)
+
+    def led_to(self, q: float) -> VariancePoint | None:
+        """Where the variance of an input ends, None where it grows without bound.
+
+        An increasing map leads to the next fixed point on the side it moves to. Where it falls, it falls by no more
+        than the square root: E sigma(sqrt(v) X)^2 sqrt(v) increases. So a step beyond a fixed point comes nearer to it,
+        and a few steps decide.
+        """
+        if any(p.stability == "neutral" for p in self._points):
+            return VariancePoint(q, 1.0, "neutral", math.inf)
+        for _ in range(_STEPS):
+            now = np.array([q])
+            excess = float(self._excess(now)[0])
+            if abs(excess) <= _ROUNDING:
+                return min(self._points, key=lambda p: abs(p.variance - q))
+            ahead = [p for p in self._points if (p.variance > q) == (excess > 0)]
+            if not ahead and excess > 0:
+                return None
+            point = ahead[0] if excess > 0 else ahead[-1]
+            between = np.linspace(q, point.variance, _POINTS)
+            if np.all(self.slope(between[between > 0]) >= 0):
+                return point
+            q = float(self(now)[0])
+        return point
 
 
 def _point(variance: float, slope: float) -> VariancePoint:
@@ -135,59 +204,39 @@ def _point(variance: float, slope: float) -> VariancePoint:
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """Where q' = q for q > 0: simple roots of growth(q) = q'/q - 1, double ones, and whether it is 0 everywhere."""
+    """Where v' = v for arguments of variance v = gain^2 q + bias_variance > 0.
 
-    simple: Floats
+    simple: simple roots of the growth v'/v - 1, as pairs of ends; double: double roots; neutral: 0 everywhere.
+    """
+
+    simple: tuple[Floats, Floats]
     double: Floats
     neutral: bool
 
     @classmethod
     def of(cls, map_: VarianceMap) -> Scan:
         """Between the turning points of the growth there is at most one root, so none is missed."""
-        q, growth = _sampled(map_)
-        with np.errstate(all="ignore"):
-            bend = map_.block_slope(q) - 1 - growth  # q d(growth)/dq
-        turns = np.flatnonzero((np.sign(bend[:-1]) * np.sign(bend[1:]) < 0) & np.isfinite(growth[1:]))
-        turning = bracketed(lambda x, _: map_.block_slope(x) - map_.block(x) / x, q[turns], q[turns + 1])
-        q = np.concatenate([q, turning])
-        order = np.argsort(q)
-        q, growth = q[order], np.concatenate([growth, map_.block(turning) / turning - 1])[order]
+        v, growth, bend = map_.sampled()
+        turns = np.flatnonzero((np.sign(bend[:-1]) * np.sign(bend[1:]) < 0) & _may_touch(growth, bend))
+        turning = bracketed(lambda x, _: map_.bend(x), v[turns], v[turns + 1])
+        v, growth = np.concatenate([v, turning]), np.concatenate([growth, map_.growth(turning)])
+        order = np.argsort(v)
+        v, growth = v[order], growth[order]
         sign = np.where(np.abs(growth) <= _ROUNDING, 0.0, np.sign(growth))
         known = np.flatnonzero(sign)
         if not len(known):
-            return cls(q[:0], q[:0], True)
+            return cls((v[:0], v[:0]), v[:0], True)
         crossed = sign[known[:-1]] != sign[known[1:]]
-        low, high = known[:-1][crossed], known[1:][crossed]
-        # a root between equal signs is double; zeros before the first sign belong to q = 0, the last to infinity
+        # a root between equal signs is double; zeros before the first sign belong to v = 0, the last to infinity
         touched = np.flatnonzero(~crossed & (np.diff(known) > 1)).tolist()
         nearest = [known[i] + 1 + int(np.abs(growth[known[i] + 1 : known[i + 1]]).argmin()) for i in touched]
-        simple = bracketed(lambda x, _: map_.block(x) / x - 1, q[low], q[high])
-        return cls(simple, q[np.array(nearest, dtype=int)], False)
+        return cls((v[known[:-1][crossed]], v[known[1:][crossed]]), v[np.array(nearest, dtype=int)], False)
 
 
-def _sampled(map_: VarianceMap) -> tuple[Floats, Floats]:
-    """q on a logarithmic grid, and q'/q - 1, as far as it is finite and resolved."""
-    top = min(_REACH, math.ceil(math.log2(_bound(map_))) + 1)
-    qs, values = [], []
-    for k in range(-_REACH, max(top, 1 - _REACH)):
-        q = np.exp2(k + np.arange(_PER_OCTAVE) / _PER_OCTAVE)
-        try:
-            value = map_.block(q) / q - 1
-        except PrecisionError:
-            break
-        qs.append(q)
-        values.append(value)
-        if not np.all(np.isfinite(value)):
-            break
-    return np.concatenate(qs), np.concatenate(values)
-
-
-def _bound(map_: VarianceMap) -> float:
-    """No variance after the layer exceeds this: for a bounded activation larger ones need no search."""
-    growth = map_.moments.sigma.growth
-    if growth is None or growth[1] > 0 or growth[2] > 0:
-        return math.inf if growth is None else 2.0**_REACH
-    return (growth[0] + abs(map_.centre)) ** 2 / map_.unit
+def _may_touch(growth: Floats, bend: Floats) -> NDArray[np.bool_]:
+    """Whether the growth may come near 0 between two places of the grid: bend is its slope in log v."""
+    slope = np.maximum(np.abs(bend[:-1]), np.abs(bend[1:]))
+    return (np.minimum(np.abs(growth[:-1]), np.abs(growth[1:])) <= slope) & (slope > _ROUNDING)
 
 
 def variances_of(
@@ -223,7 +272,8 @@ def variances_of(
         centre, spread, size = (float(f(unit)[0]) for f in (m.mean, m.variance, m.second))
         if spread <= (16 * _EPS) ** 2 * size:
             raise ConstantActivationError(f"{activation.name} is constant: it cannot be divided by its deviation")
-        centre = centre if centre * centre > (16 * _EPS) ** 2 * size else 0.0  # that of an odd activation is rounding
+        if (centre - m.zero.value) ** 2 <= (16 * _EPS) ** 2 * size:  # odd but for a constant: 0 is kept
+            centre = m.zero.value
         return VarianceMap(**made, centre=centre, unit=spread)  # type: ignore[arg-type]
     return VarianceMap(**made, centred=normalization == "center")  # type: ignore[arg-type]
 

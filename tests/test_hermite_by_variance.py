@@ -97,6 +97,11 @@ def test_a_bend_that_no_sample_shows() -> None:
     assert excess[0] / excess[1] == pytest.approx(4, rel=1e-5)
 
 
+def test_enormous_variances_take_no_more_nodes_than_digits() -> None:
+    q = np.array([1e-300, 1e40, 1e200])
+    np.testing.assert_allclose(at("elu", *q)["second"], q * [1, 0.5, 0.5], rtol=4e-15)
+
+
 # --- another engine ------------------------------------------------------------------------------------------
 
 FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], list[int]]] = {
