@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from hermite._activation import Activation
 from hermite._algebra import as_polynomial
 from hermite._dual import Dual
+from hermite._homogeneity import degree_of
 from hermite._numeric import coefficients, varying
-from hermite._tree import Node
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -53,7 +53,7 @@ def batch_gram(sigma: Activation, K: Floats, *, order: str, gain: Fraction, bias
     """
     varying(sigma)  # a constant sigma is refused
     C = _centred(np.asarray(K, dtype=np.float64))
-    line, degree = _line(sigma), _degree_of(sigma)
+    line, degree = _line(sigma), degree_of(sigma)
     if order == "activation-first":
         if line is None:
             raise ValueError(_refusal(sigma, order, bias_variance))
@@ -85,34 +85,7 @@ def _line(sigma: Activation) -> tuple[float, float] | None:
     if polynomial is not None and len(polynomial) == 2:
         return float(polynomial[1]), float(polynomial[0])
     right, left = sigma(np.array([1.0, -1.0])).tolist()
-    return (right, 0.0) if _degree_of(sigma) == 1 and right == -left else None  # pi*x, x*abs(x)/abs(x)
-
-
-def _degree_of(sigma: Activation) -> Fraction | None:
-    """p with sigma(c x) = c^p sigma(x) for every c > 0, read off the pieces on either side of 0; else None."""
-    if sigma.is_opaque or sigma.breakpoints not in ((), (0.0,)):
-        return None
-    degrees = {_degree(piece.expr) for piece in sigma.pieces if as_polynomial(piece.expr) != [Fraction(0)]}
-    return degrees.pop() if len(degrees) == 1 else None
-
-
-def _degree(tree: Node) -> Fraction | None:
-    """The degree of a homogeneous tree without splitting operations."""
-    polynomial = as_polynomial(tree)
-    if polynomial is not None:
-        present = [k for k, c in enumerate(polynomial) if c]
-        return Fraction(present[0]) if len(present) == 1 else None
-    if tree.constant:
-        return Fraction(0)
-    parts = [_degree(a) for a in tree.args]
-    if tree.op not in ("add", "mul", "div", "pow", "sqrt") or None in parts:
-        return None
-    first, last = (p for p in (parts[0], parts[-1]) if p is not None)
-    if tree.op == "add":
-        return first if first == last else None
-    if tree.op == "pow":
-        return first * tree.number
-    return {"mul": first + last, "div": first - last, "sqrt": first / 2}[tree.op]
+    return (right, 0.0) if degree_of(sigma) == 1 and right == -left else None  # pi*x, x*abs(x)/abs(x)
 
 
 # ---- the integral ------------------------------------------------------------------------------------------
