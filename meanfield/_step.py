@@ -97,12 +97,9 @@ class Step:
         return self.keep + (1.0 - self.keep) * self.scale * self.share * self.f.slope(t)
 
     def log_map(self, log_rho: float) -> float:
-        """log f(exp(log_rho)), for a map that fixes 0."""
+        """log kappa(exp(log_rho)), for a map without a linear term: it has neither bias nor skip."""
         with np.errstate(divide="ignore", over="ignore"):
-            mapped = float(self.f.logarithm(np.array([log_rho]))[0])
-        if not self.keep:
-            return mapped
-        return float(np.logaddexp(math.log(self.keep) + log_rho, math.log1p(-self.keep) + mapped))
+            return float(self.f.logarithm(np.array([log_rho]))[0])
 
     def complement(self, delta: Floats) -> Floats:
         """1 - kappa(1 - delta), to the relative accuracy of delta."""

@@ -136,6 +136,14 @@ def test_parity_and_first_power(layer: Layer, parity: int, first: int) -> None:
         assert step(-rho) == pytest.approx(parity * step(rho), abs=1e-15)
 
 
+def test_the_first_two_coefficients_with_a_skip() -> None:
+    keep = 0.36
+    assert Layer("He(2, x)", skip=SKIP).step.first == pytest.approx((1, keep, 1 - keep), rel=1e-15)
+    assert Layer("He(3, x)", skip=SKIP).step.first == pytest.approx((1, keep, 0.0), rel=1e-15)
+    p, first, second = Layer("exp", skip=SKIP).step.first  # w_k = 1/(k! (e - 1))
+    assert (p, first, second) == pytest.approx((1, keep + 0.64 / math.expm1(1), 0.32 / math.expm1(1)), rel=1e-14)
+
+
 @pytest.mark.parametrize("options", [*OPTIONS, RMS | OPTIONS[0], RMS | OPTIONS[2]])
 @pytest.mark.parametrize("name", ["relu", "tanh", "exp", "cos", "step"])
 def test_trajectories_are_the_layer_again_and_again(name: str, options: dict[str, Any]) -> None:
@@ -234,7 +242,7 @@ def test_maps_at_the_variance_that_stays() -> None:
     exact = 2 / math.pi * math.asin(2 * (2.25 * q * 0.3 + 0.25) / (1 + 2 * v)) / q
     assert layer.map(0.3) == pytest.approx(exact, rel=1e-14)
     G = q * np.array([[1, 0.3], [0.3, 1]])
-    assert layer(G)[0, 1] / layer(G)[0, 0] == pytest.approx(exact, rel=1e-14)
+    assert layer(G) == pytest.approx(q * np.array([[1, exact], [exact, 1]]), rel=1e-14)
     # every variance of a critical relu stays; at unit inputs the map is that of rms normalisation
     critical = Layer("relu", normalization="none", gain=math.sqrt(2))
     assert critical.map(0.3) == pytest.approx(float(Layer("relu", normalization="rms").map(0.3)), rel=1e-15)
