@@ -6,6 +6,7 @@ import itertools
 import math
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
@@ -265,3 +266,26 @@ def test_coincident_inputs_are_singular_at_every_layer() -> None:
         path = trajectory(layer, G, 4)
         assert set(path.status) == {"singular"}, layer
         assert np.isinf(path.potential).all(), layer
+
+
+@pytest.mark.parametrize(("gain", "bias", "skip"), [("3", "0.1", "0"), ("1.2", "0", "0.5"), ("4", "0", "0")])
+def test_error_bars_cover_where_the_diagonal_moves(gain: str, bias: str, skip: str) -> None:
+    """erf without normalisation by Williams' kernel in 60 digits; two inputs nearly coincide and are torn apart."""
+    G0 = [[1.5, 1.4999, 0.2], [1.4999, 1.5, 0.2], [0.2, 0.2, 0.5]]
+    layer = Layer("erf", normalization="none", gain=gain, bias_variance=bias, skip=skip)
+    path = trajectory(layer, G0, 25)
+    with mpmath.workdps(60):
+        g2, b2, keep = mpmath.mpf(gain) ** 2, mpmath.mpf(bias), mpmath.mpf(skip) ** 2
+        G = mpmath.matrix(G0)
+        for l in range(26):
+            correlations = [abs(G[i, j]) / mpmath.sqrt(G[i, i] * G[j, j]) for i, j in ((0, 1), (0, 2), (1, 2))]
+            gap = mpmath.log((G[0, 0] + G[1, 1] + G[2, 2]) / 3) - mpmath.log(mpmath.det(G)) / 3
+            assert abs(max(correlations) - path.max_correlation[l]) <= path.max_correlation_error[l] + 1e-16
+            assert abs(gap - path.isometry_gap[l]) <= path.isometry_gap_error[l]
+            if l > 5:  # entries are known to a few ulps, times what the layers make of them
+                assert path.max_correlation_error[l] < 1e-10
+            Q = [[g2 * G[i, j] + b2 for j in range(3)] for i in range(3)]
+            size = [mpmath.sqrt(1 + 2 * Q[i][i]) for i in range(3)]
+            for i, j in itertools.product(range(3), repeat=2):
+                Y = 2 / mpmath.pi * mpmath.asin(2 * Q[i][j] / (size[i] * size[j]))
+                G[i, j] = keep * G[i, j] + (1 - keep) * Y
