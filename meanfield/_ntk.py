@@ -46,7 +46,8 @@ def ntk(layer: Layers, G0: ArrayLike, depth: int | None = None) -> Floats:
     layer, depth: a Layer and how many of it, or a sequence of Layers, which fixes the depth. G0: (..., n, n), the Gram
     matrix of the inputs divided by their width -> (..., n, n), symmetric. A sigma that jumps (step, sign) has an
     infinite E sigma'^2: the diagonal is inf, and so are entries of inputs that coincide or, where they then jump
-    together, are opposite; the others are finite. Accuracy 1e-13 a layer, relative to the diagonal.
+    together, are opposite; the others are finite, and inf only beyond float64 (relu: some 1800 layers). Accuracy 1e-13
+    a layer, relative to the diagonal. A layer costs about twice what it costs without the kernel.
 
     Raises ValueError for batch normalisation, which has no such recursion, and what the layers raise.
 
@@ -82,7 +83,7 @@ def _next(layer: Layer, theta: Floats, G: Floats) -> tuple[Floats, Floats]:
         moved = theta / norms[:, None] / norms
     moved = float(layer.gain**2) * moved + float(layer.bias_variance)
     answers = _answers(layer, G)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         # 0 times infinity: a slope that vanishes, or an argument that no parameter moves
         branch = np.where((moved == 0) | (answers == 0), 0.0, moved * answers)
     if layer.keep:  # after = keep G + (1 - keep) Y

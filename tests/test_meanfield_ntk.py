@@ -403,6 +403,12 @@ def test_an_input_of_norm_zero() -> None:
         ntk(Layer("relu"), G, 3)
 
 
+def test_a_kernel_that_leaves_float64_is_infinite() -> None:
+    theta = ntk(Layer("relu"), CORRELATIONS, 2000)
+    assert np.all(np.diagonal(theta) == np.inf)
+    assert np.all(np.abs(theta[~np.eye(4, dtype=bool)]) < 1e-200)
+
+
 def test_steep_functions_tend_to_the_jump() -> None:
     off = ~np.eye(4, dtype=bool)
     jump = ntk(Layer("sign"), CORRELATIONS, 2)[off]
