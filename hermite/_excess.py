@@ -4,11 +4,11 @@ With sigma(A x) = tau(x), f'(1) = E tau'^2/V, and the image has the slope f'(1)/
 
     mu = ratio  (centred, ratio = A^2/gain^2: what a bias adds),      mu = ratio E tau^2/V  (not centred).
 
-The sign of f'(1) - mu is the phase, and near 0 its size is the distance of a fixed point from 1: one expectation,
+The sign of f'(1) - mu is the phase, and near 0 its size is the distance of a fixed point from 1. By multiprecision,
 
-    V (f'(1) - mu) = E[tau'(X)^2 - ratio (tau(X) - c)^2],     c = c_0 or 0,
+    V (f'(1) - mu) = E tau'^2 - ratio E (tau - c)^2,     c = c_0 or 0,
 
-by multiprecision, decides exactly critical layers (relu, abs and exp without centring: 0) and nearly critical ones.
+has digits for nearly critical layers, and is nothing for critical ones (relu, abs and exp without centring).
 
 Read by meanfield's fixed points.
 """
@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 from . import _tree as t
 from ._activation import Activation
@@ -27,7 +28,8 @@ from ._slope import derivative
 from ._tree import Node
 from .errors import PrecisionError
 
-_DIGITS = 21  # relative, or twice as many of E tau^2: what is not nothing keeps 14
+_DIGITS = (30, 45)  # of E tau^2 and E tau'^2
+_KEPT = 15  # of their difference
 _NOTHING = 1e-28
 _SMALL_MEAN = 0.03  # of the deviation: where float64 has lost two digits of c_0
 _ROUNDING_CALLABLE = 1e-13
@@ -45,7 +47,7 @@ def excess(sigma: Activation, slope: float, low: Scaled, ratio: Fraction, *, cen
     if not centred and degree_of_homogeneity(sigma) == 1:
         return float(1 - ratio) * mean  # tau = x tau', so E tau^2 = E tau'^2
     try:
-        value = _expected(sigma, ratio, centred)
+        value = _balance(sigma, ratio, centred)
     except PrecisionError:
         return slope - mu
     found = value / low.variance * math.exp(-2 * low.log_scale)
@@ -53,15 +55,24 @@ def excess(sigma: Activation, slope: float, low: Scaled, ratio: Fraction, *, cen
 
 
 @lru_cache(maxsize=256)
-def _expected(sigma: Activation, ratio: Fraction, centred: bool) -> float:
-    from .multiprecision import expectation
+def _balance(sigma: Activation, ratio: Fraction, centred: bool) -> float:
+    """E tau'^2 - ratio E (tau - c)^2: each by itself, since an integrand that cancels for all x would never settle."""
+    from .multiprecision import second_moment, variance
 
-    tau, slope = sigma.expr, derivative(sigma.expr)
-    if centred:
-        c_0 = expectation(sigma, digits=2 * _DIGITS)
-        tau = t.sub(tau, t.num(Fraction(int(c_0.man_exp[0])) * Fraction(2) ** c_0.man_exp[1]))
-    balance = t.sub(t.mul(slope, slope), t.scale(ratio, t.mul(tau, tau)))
-    return float(expectation(Activation(balance, f"the balance of {sigma.name}", "derivative"), digits=_DIGITS))
+    slope = Activation(derivative(sigma.expr), f"the slope of {sigma.name}", "derivative")
+    spread = variance if centred else second_moment
+    for digits in _DIGITS:
+        first = _exact(second_moment(slope, digits=digits))
+        rest = first - ratio * _exact(spread(sigma, digits=digits))
+        if abs(rest) >= first / 10 ** (digits - _KEPT) or abs(rest) <= first * Fraction(_NOTHING):
+            break  # it has its digits, or is nothing
+    return float(rest)
+
+
+def _exact(value: Any) -> Fraction:
+    """A positive mpf, whatever mpmath's precision is."""
+    man, exp = value.man_exp
+    return Fraction(int(man)) * Fraction(2) ** int(exp)
 
 
 def mean_ratio(sigma: Activation, low: Scaled) -> float:

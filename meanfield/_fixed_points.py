@@ -185,15 +185,15 @@ class _Meeting:
         weights = self.step.f.log_weights
         if weights is not None and not self.step.keep:  # below the smallest float
             return FixedPoint(0.0, 1.0, slope, "attracting", slope, -1.0 / float(weights[1]))
-        less = (1.0 - self.step.keep) * self.chords.rest
-        return FixedPoint(0.0, 1.0, slope, "attracting", slope, _length(less, slope))
+        # the weight itself, where it is small: beside the rest of f' it would be lost
+        return FixedPoint(
+            0.0, 1.0, slope, "attracting", slope, _length((1.0 - self.step.keep) * self.chords.rest, slope)
+        )
 
     def _below_one(self) -> FixedPoint | None:
         if self.is_far:
-            first = self.chords.rest  # h(t) - 1 >= (h'(0)) t
-            t = _solution(self.chords.rise, self.nu, self.nu / first, BORDER)
-            u, less = 1.0 - t, (1.0 - t) / t * self.chords.rise(t)[1]
-        elif math.isinf(self.chords.steepest):
+            return self._far_from_one()
+        if math.isinf(self.chords.steepest):
             u = _solution(self._inverse_chord, 1.0 / (1.0 + self.nu), 1e-2, 1.0 - BORDER)
             less = 1.0 + self.nu - float(self.step.f.upper.slope(np.array([math.sqrt(u)]))[0])
         elif self.excess > 0.0:
@@ -203,9 +203,22 @@ class _Meeting:
             less = self.chords.fall(u)[1]
         else:
             return None
-        complement = u * float(self.ratio)
-        slope = 1.0 - self.weight * less
-        return FixedPoint(1.0 - complement, complement, slope, "attracting", slope, _length(self.weight * less, slope))
+        return self._attracting(1.0 - u * float(self.ratio), u * float(self.ratio), self.weight * less)
+
+    def _far_from_one(self) -> FixedPoint:
+        first = self.chords.rest  # h(t) - 1 >= h'(0) t
+        t = _solution(self.chords.rise, self.nu, self.nu / first, BORDER)
+        less = self.weight * (1.0 - t) / t * self.chords.rise(t)[1]
+        if self.ratio == 1:
+            return self._attracting(t, 1.0 - t, less)
+        # what t has lost of a small rho, the map restores
+        rho = float(self.step(np.array([1.0 - (1.0 - t) * float(self.ratio)]))[0])
+        return self._attracting(rho, (1.0 - t) * float(self.ratio), less)
+
+    def _attracting(self, rho: float, complement: float, less: float) -> FixedPoint:
+        """less: 1 - kappa'(rho)."""
+        slope = 1.0 - less if less < 0.5 else float(self.step.slope(np.array([rho]))[0])
+        return FixedPoint(rho, complement, slope, "attracting", slope, _length(less, slope))
 
     def _inverse_chord(self, u: float) -> tuple[float, float]:
         """1/h(1 - u) and its derivative in log u."""
