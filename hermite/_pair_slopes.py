@@ -65,15 +65,12 @@ def _homogeneous(sigma: Activation, p: float, deviations: Array, rho: Array) -> 
     """E sigma(s X) sigma(t Y) = (s t)^p d(rho), so that the derivative is (s t)^(p - 1) d'(rho)."""
     f = reduced_dual(sigma)
     variance = f.moments.variance * math.exp(2 * f.moments.log_scale)
-    still = deviations == 0
-    size = np.where(still, 1.0, deviations) ** (p - 1)
-    if p != 1:
-        size[still] = 0.0
+    moving = deviations > 0
+    size = np.where(moving, deviations, 1.0) ** (p - 1) * (moving | (p == 1))
     slope = variance * f.slope(rho.ravel()).reshape(rho.shape)
+    both = size[:, None] * size
     with np.errstate(invalid="ignore"):
-        out = size[:, None] * size * slope
-    out[still | still[:, None]] = 0.0 if p != 1 else out[still | still[:, None]]
-    return np.asarray(out)
+        return np.where(both == 0, 0.0, both * slope)
 
 
 @lru_cache(maxsize=256)

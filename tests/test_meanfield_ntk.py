@@ -474,6 +474,18 @@ def test_slopes_of_unequal_deviations_in_closed_form() -> None:
     assert cubic == pytest.approx(9 * (np.outer(q, q) + 2 * c * c) + 6 * (q[:, None] + q) + 4, rel=1e-12)
 
 
+def test_arguments_that_stay_at_zero() -> None:
+    s, rho = np.array([0.0, 1.0, 2.0]), np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.5], [0.0, 0.5, 1.0]])
+    bell = [float(mp.quad(lambda x, s=s: mp.npdf(x) / mp.cosh(s * x) ** 2, [-9, 0, 9])) for s in (0, 1, 2)]
+    assert pair_slopes(activation("tanh"), s, rho)[0] == pytest.approx(bell, rel=1e-12)  # tanh'(0) = 1
+    assert pair_slopes(activation("relu"), s, rho)[0] == pytest.approx([0.5, 0.25, 0.25], rel=1e-13)
+    for name in ("square", "sign", "sqrt(abs(x))"):
+        found = pair_slopes(activation(name), s, rho)
+        assert np.array_equal(found[0], np.zeros(3))
+        assert found[1, 2] == pair_slopes(activation(name), s[1:], rho[1:, 1:])[0, 1]
+    assert np.array_equal(pair_slopes(activation("x + step(x - 0.3)"), s, rho)[0, 1:], np.zeros(2))
+
+
 def test_slopes_at_the_ends_of_correlation() -> None:
     s, one, minus = np.array([1.0, 2.0]), np.ones((2, 2)), np.array([[1.0, -1.0], [-1.0, 1.0]])
     # jumps at 0.3 and 0.15 in units of the deviation are not met together; that of sign is
