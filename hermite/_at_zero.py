@@ -38,7 +38,7 @@ class _Side:
 class AtZero:
     """sigma(0) and the slopes in q at 0 of the moments of sigma(sqrt(q) X); infinite at a jump or a steep end.
 
-    derivative: the limit of E sigma'(sqrt(q) X)^2.
+    derivative: the limit of E sigma'(sqrt(q) X)^2; slopes: sigma'(0-) and sigma'(0+).
     """
 
     value: float
@@ -46,6 +46,12 @@ class AtZero:
     second_slope: float
     variance_slope: float
     derivative: float
+    slopes: tuple[float, float]
+
+    @property
+    def has_tangents(self) -> bool:
+        """Whether sigma vanishes at 0 and is continuous there with finite slopes."""
+        return self.value == 0 and math.isfinite(self.derivative)
 
 
 def at_zero(sigma: Activation) -> AtZero:
@@ -56,10 +62,10 @@ def at_zero(sigma: Activation) -> AtZero:
         second = _slope(value * value, _square(low), _square(high))
         rate = 0.5 * (low.slope**2 + high.slope**2)
         if low.value != high.value or not math.isfinite(rate):
-            return AtZero(value, mean, second, math.inf, math.inf)
+            return AtZero(value, mean, second, math.inf, math.inf, (low.slope, high.slope))
         # the mean is value + sqrt(q/(2 pi)) (h'_+ - h'_-): its square takes away a part of what the second moment gains
         spread = rate - (high.slope - low.slope) ** 2 / (2 * math.pi)
-    return AtZero(value, mean, second, spread, rate)
+    return AtZero(value, mean, second, spread, rate, (low.slope, high.slope))
 
 
 def _slope(value: float, low: tuple[float, float, float], high: tuple[float, float, float]) -> float:

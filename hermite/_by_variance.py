@@ -194,6 +194,15 @@ class ByVariance:
         found = self._over(q, math.nan, _slopes, lambda v, t, q: v.mean(t, 2, rate=True) / q)
         return np.where(np.isinf(found), math.nan, found)
 
+    def bent_second(self, q: Array) -> Array:
+        """E tau(sqrt(q) X)^2, tau = sigma less its tangents at 0 on either side where sigma(0) = 0, else sigma."""
+        return self._over(q, self.zero.value**2, _bent, lambda v, t, _: v.mean(t, 2))
+
+    def bent_derivative(self, q: Array) -> Array:
+        """E tau'(sqrt(q) X)^2."""
+        at_zero = 0.0 if self.zero.has_tangents else self.zero.derivative
+        return self._over(q, at_zero, _bent_slopes, lambda v, t, _: v.mean(t, 2))
+
     def _over(self, q: Array, at_zero: float, nodes: _Nodes, f: _Read) -> Array:
         """f(values, t, q) on the variances of each octave."""
         flat = q.ravel()
@@ -271,3 +280,24 @@ def _slopes(sigma: Activation, scale: Fraction) -> _Values | None:
             return None
         found = _values(sigma, scale, groups, lambda group, y: evaluate_scaled(group.expr, y))
     return replace(found, m=found.m / float(scale))
+
+
+def _bent(sigma: Activation, scale: Fraction) -> _Values:
+    values = _octave(sigma, scale)
+    return _less(values, _tangent(sigma, values.y) * float(scale) * values.y)
+
+
+def _bent_slopes(sigma: Activation, scale: Fraction) -> _Values | None:
+    slopes = _slopes(sigma, scale)
+    return None if slopes is None else _less(slopes, _tangent(sigma, slopes.y))
+
+
+def _tangent(sigma: Activation, y: Array) -> Array:
+    """The slope of sigma at 0 from the side of y."""
+    zero = by_variance(sigma).zero
+    low, high = zero.slopes if zero.has_tangents else (0.0, 0.0)
+    return np.where(y > 0, high, low)
+
+
+def _less(values: _Values, other: Array) -> _Values:
+    return replace(values, m=values.m - (other if values.e is None else other * np.exp(-values.e)))

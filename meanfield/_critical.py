@@ -15,6 +15,7 @@ from hermite._slope import derivative
 
 _DIGITS = 30
 _STEPS = 3
+_SLOPE_ERROR = 1e-13
 
 
 def chi_less_one(sigma: Activation, w: Fraction, b: Fraction, v: float, slope: float | None) -> float:
@@ -31,7 +32,7 @@ def chi_less_one(sigma: Activation, w: Fraction, b: Fraction, v: float, slope: f
             second = _rational(multiprecision.second_moment(at_deviation(sigma, at), digits=_DIGITS))
             step = (w * second + b - at) / Fraction(1 - slope)
             at = (at + step).limit_denominator(10 ** (_DIGITS + 10))
-            if abs(step) <= at / 10 ** (_DIGITS - 5):
+            if abs(step) * _SLOPE_ERROR / abs(1 - slope) <= float(at) * 10.0 ** (5 - _DIGITS):
                 break
     rate = replace(sigma, expr=derivative(sigma.expr), name=f"{sigma.name}'", declared_growth=None)
     if v == 0:  # the mean of both one-sided slopes, as at any small variance

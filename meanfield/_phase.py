@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -158,7 +158,7 @@ def _excess(m: ByVariance, w: Fraction, b: Fraction, v: float, chi: float, point
         return excess
     rounding = _ULPS * _EPS * _sensitivity(m, float(w), float(b), v, chi, point)
     regular = point.stability == "neutral" or v == 0 or abs(1 - point.slope) > _DOUBLE
-    if abs(excess) <= max(100 * rounding, 1e-12) and regular and not m.sigma.is_opaque:
+    if abs(excess) <= 100 * rounding and regular and not m.sigma.is_opaque:
         excess = chi_less_one(m.sigma, w, b, v, None if point.stability == "neutral" else point.slope)
     return 0.0 if abs(excess) <= rounding else excess
 
@@ -179,7 +179,7 @@ def edge_of_chaos(activation: ActivationLike, bias_variances: ArrayLike) -> Floa
     """The weight variance at which a network with each bias variance is critical, chi = 1; shape kept.
 
     chi = w E sigma'(sqrt(v) X)^2 with v = w E sigma(sqrt(v) X)^2 + b, the variance that the network keeps; relative
-    error about 1e-14. For b = 0 and sigma(0) = 0 it is the limit of small variances, 2/(a_+^2 + a_-^2) with the slopes
+    error about 1e-15. For b = 0 and sigma(0) = 0 it is the limit of small variances, 2/(a_+^2 + a_-^2) with the slopes
     of sigma at 0 (tanh 1, relu 2, gelu 4). nan where no variance up to 4^32 is critical: relu with b > 0 is unbounded
     at w = 2, softplus is unbounded before it is chaotic. The variance need not attract (gelu and silu below their
     half-stable point, exp): `phase` says where inputs of variance 1 end. Should several variances be critical, the
@@ -217,28 +217,43 @@ def edge_of_chaos(activation: ActivationLike, bias_variances: ArrayLike) -> Floa
 
 @dataclass(frozen=True, eq=False)
 class _Edge:
-    """b(v) = v - M(v)/D(v) on a grid that holds its turning points, so that a bias variance is met once between two."""
+    """b(v) = v - M(v)/D(v) on a grid that holds its turning points, so that a bias variance is met once between two.
+
+    Where sigma(0) = 0 the difference cancels for small v. For tau, sigma less its tangents at 0, it does not, and
+    v D - M is the same: a line a x on one side adds 2 a (v E tau'(sqrt(v) X) - E sqrt(v) X tau(sqrt(v) X)), taken over
+    that side, which is 0 by parts.
+    """
 
     moments: ByVariance
     v: Floats
     b: Floats
+    noise: Floats
     complete: bool
 
     @classmethod
+    @lru_cache(maxsize=64)  # records of moments are few, and cached themselves
     def of(cls, m: ByVariance) -> _Edge:
         columns = on_grid(m, ("second", "second_slope", "derivative", "derivative_slope"))
         complete = bool(len(columns[0])) and columns[0][-1] > 1e19
         v, second, second_slope, slope, bend = (column[columns[3] > 0] for column in columns)
-        b, rise = v - second / slope, 1 - second_slope / slope + second / slope * (bend / slope)
+        rise = 1 - second_slope / slope + second / slope * (bend / slope)
         turning = (np.sign(rise[:-1]) * np.sign(rise[1:]) < 0) & (np.abs(rise[:-1]) + np.abs(rise[1:]) > _NOISE)
-        edge, turns = cls(m, v, b, complete), np.flatnonzero(turning)
+        edge, turns = cls(m, v, v, v, complete), np.flatnonzero(turning)
         extra = bracketed(lambda x, _: edge.rise(x), v[turns], v[turns + 1])
-        places, values = np.concatenate([v, extra]), np.concatenate([b, edge.bias(extra)])
-        order = np.argsort(places)
-        return replace(edge, v=places[order], b=values[order])
+        places = np.sort(np.concatenate([v, extra]))
+        gained, lost = edge.parts(places)
+        return replace(edge, v=places, b=gained - lost, noise=_NOISE * (gained + lost))
+
+    def parts(self, v: Floats) -> tuple[Floats, Floats]:
+        """v D/D and M/D, less what they have in common."""
+        slope = self.moments.derivative(v)
+        return np.asarray(v * (self.moments.bent_derivative(v) / slope)), np.asarray(
+            self.moments.bent_second(v) / slope
+        )
 
     def bias(self, v: Floats) -> Floats:
-        return np.asarray(v - self.moments.second(v) / self.moments.derivative(v))
+        gained, lost = self.parts(v)
+        return gained - lost
 
     def rise(self, v: Floats) -> Floats:
         m, slope = self.moments, self.moments.derivative(v)
@@ -266,7 +281,7 @@ class _Edge:
         found: list[tuple[int, float, float]] = []
         for i, wanted in enumerate(b.tolist()):
             difference = self.b - wanted
-            known = np.flatnonzero(np.abs(difference) > _NOISE * self.v)
+            known = np.flatnonzero(np.abs(difference) > self.noise)
             crossed = np.flatnonzero(np.sign(difference[known[:-1]]) != np.sign(difference[known[1:]]))
             found += [(i, self.v[known[j]], self.v[known[j + 1]]) for j in crossed]
         rows, low, high = zip(*found, strict=True) if found else ((), (), ())

@@ -102,6 +102,25 @@ def test_enormous_variances_take_no_more_nodes_than_digits() -> None:
     np.testing.assert_allclose(at("elu", *q)["second"], q * [1, 0.5, 0.5], rtol=4e-15)
 
 
+def test_without_tangents_small_differences_stay() -> None:
+    """v E tau'^2 - E tau^2 is v D - M, whatever the tangents: of sin v - (1 - e^-2v)/2 with its digits at small v."""
+    v = np.array([1e-6, 1e-3, 0.1, 3.0])
+    for name in ("sin", "elu", "leaky_relu", "exp", "gelu", "softplus"):
+        b = by_variance(activation(name))
+        found = v * b.bent_derivative(v) - b.bent_second(v)
+        size = v * b.derivative(v) + b.second(v)
+        assert np.all(np.abs(found - (v * b.derivative(v) - b.second(v))) <= 2e-15 * size), name
+    b = by_variance(activation("sin"))
+    with mp.workdps(30):
+        wanted = [float(x * (1 + mp.exp(-2 * x)) / 2 - (1 - mp.exp(-2 * x)) / 2) for x in map(mp.mpf, v.tolist())]
+    error = np.abs(v * b.bent_derivative(v) - b.bent_second(v) - wanted)
+    assert np.all(error <= 1e-15 * np.array(wanted) + 2.0**-52 * v**2)
+    relu = by_variance(activation("relu"))
+    assert np.all(relu.bent_second(v) == 0)
+    assert np.all(relu.bent_derivative(v) == 0)
+    assert relu.bent_derivative(np.zeros(1))[0] == 0
+
+
 # --- another engine ------------------------------------------------------------------------------------------
 
 FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], list[int]]] = {
