@@ -211,9 +211,10 @@ class _Meeting:
         less = self.weight * (1.0 - t) / t * self.chords.rise(t)[1]
         if self.ratio == 1:
             return self._attracting(t, 1.0 - t, less)
-        # what t has lost of a small rho, the map restores
-        rho = float(self.step(np.array([1.0 - (1.0 - t) * float(self.ratio)]))[0])
-        return self._attracting(rho, (1.0 - t) * float(self.ratio), less)
+        rho = np.array([1.0 - (1.0 - t) * float(self.ratio)])
+        for _ in range(3):  # what t has lost of a small rho, the map restores
+            rho = self.step(rho)
+        return self._attracting(float(rho[0]), (1.0 - t) * float(self.ratio), less)
 
     def _attracting(self, rho: float, complement: float, less: float) -> FixedPoint:
         """less: 1 - kappa'(rho)."""

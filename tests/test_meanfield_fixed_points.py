@@ -337,7 +337,7 @@ def test_the_smallest_slope() -> None:
 
 
 def test_small_slopes_keep_their_digits() -> None:
-    """sin(8 x): w_1 = 64/sinh(64); cos with a bias of 1e-8, whose f is (cosh(q t) - 1)/(cosh(q) - 1), ends up at 1e-16."""
+    """sin(8 x): w_1 = 64/sinh(64). cos, f(t) = (cosh(q t) - 1)/(cosh(q) - 1), with a bias of 1e-8 ends at 1e-16."""
     _, zero, _ = fixed_points(Layer("sin(8*x)"))
     assert zero.slope == pytest.approx(64 / math.sinh(64), rel=1e-14)
     point = below_one(Layer("cos", bias_variance="1e-8"))
