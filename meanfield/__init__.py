@@ -1,7 +1,8 @@
 """Gram matrices of a batch of inputs, layer by layer, in wide random networks.
 
 X has shape (n, d), rows are inputs; Gram matrices are (..., n, n) float64 arrays. `Layer` is one mean-field layer,
-`trajectory` iterates it, and the functionals (`isometry_gap`, `potential`, ...) measure how orthogonal the batch is.
+`trajectory` iterates it, and the functionals (`isometry_gap`, `potential`, ...) measure how orthogonal the batch is;
+`fixed_points`, `variance_fixed_points` and `phase` say where deep networks end.
 """
 
 from importlib import import_module
@@ -20,10 +21,23 @@ from ._gram import input_complement as input_complement
 from ._gram import input_gram as input_gram
 
 if TYPE_CHECKING:
+    from ._convergence import Convergence as Convergence
+    from ._convergence import convergence as convergence
     from ._dynamics import Trajectory as Trajectory
     from ._dynamics import grams as grams
     from ._dynamics import trajectory as trajectory
+    from ._fixed_points import FixedPoint as FixedPoint
+    from ._fixed_points import fixed_points as fixed_points
     from ._layer import Layer as Layer
+    from ._ntk import ntk as ntk
+    from ._phase import HalfStablePoint as HalfStablePoint
+    from ._phase import Phase as Phase
+    from ._phase import edge_of_chaos as edge_of_chaos
+    from ._phase import half_stable_points as half_stable_points
+    from ._phase import phase as phase
+    from ._variances import VariancePoint as VariancePoint
+    from ._variances import variance_fixed_points as variance_fixed_points
+    from ._variances import variance_map as variance_map
 
 __all__ = [
     "gram",
@@ -41,11 +55,33 @@ __all__ = [
     "grams",
     "trajectory",
     "Trajectory",
+    "fixed_points",
+    "FixedPoint",
+    "convergence",
+    "Convergence",
+    "variance_map",
+    "variance_fixed_points",
+    "VariancePoint",
+    "phase",
+    "Phase",
+    "edge_of_chaos",
+    "half_stable_points",
+    "HalfStablePoint",
+    "ntk",
     "plotting",
 ]
 
 # dynamics need an activation: whoever uses matrices only never loads hermite
-_LAZY = {"Layer": "._layer", "Trajectory": "._dynamics", "grams": "._dynamics", "trajectory": "._dynamics"}
+_HOMES = {
+    "_convergence": "convergence Convergence",
+    "_dynamics": "grams trajectory Trajectory",
+    "_fixed_points": "fixed_points FixedPoint",
+    "_layer": "Layer",
+    "_ntk": "ntk",
+    "_phase": "phase Phase edge_of_chaos half_stable_points HalfStablePoint",
+    "_variances": "variance_map variance_fixed_points VariancePoint",
+}
+_LAZY = {name: f".{home}" for home, names in _HOMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

@@ -63,8 +63,8 @@ class Layer:
     array([[1.      , 0.426422],
            [0.426422, 1.      ]])
     >>> Layer("relu", normalization="none", gain=2, bias_variance=1)([[1.0, 0.0], [0.0, 0.25]]).round(6)
-    array([[2.5     , 0.774594],
-           [0.774594, 1.      ]])
+    array([[2.5     , 0.778673],
+           [0.778673, 1.      ]])
     """
 
     activation: ActivationLike

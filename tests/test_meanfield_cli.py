@@ -82,11 +82,11 @@ def test_the_examples_of_the_help_run(line: str, shell: Shell, tmp_path: Path, m
     monkeypatch.chdir(tmp_path)
     np.savetxt("data.csv", np.random.default_rng(0).standard_normal((6, 9)), delimiter=",")
     command = line.split("        (")[0]
-    python, dash_m, room, iterate, *argv = shlex.split(command)
-    assert [python, dash_m, room, iterate] == ["python", "-m", "meanfield", "iterate"]
-    printed = shell.ok(*argv)
+    python, dash_m, room, verb, *argv = shlex.split(command)
+    assert [python, dash_m, room] == ["python", "-m", "meanfield"]
+    printed = Shell(cli.main, "python -m meanfield", shell.capsys, verb).ok(*argv)
     files = {path.name for path in tmp_path.iterdir()} - {"data.csv"}
-    assert files == {word for word in argv if word in ("tanh.csv", "gap.png")}
+    assert files == {word for word in argv if word in ("tanh.csv", "gap.png", "map.png")}
     assert (printed == "") == ("tanh.csv" in files)
 
 

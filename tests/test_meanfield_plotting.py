@@ -1,4 +1,4 @@
-"""Pictures of trajectories: axes in, axes out, and nothing drawn that is no number."""
+"""Pictures of trajectories, maps and phases: axes in, axes out, and nothing drawn that is no number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 import meanfield
 from hermite.errors import MissingDependencyError
-from meanfield import Layer, Trajectory, plotting, trajectory
+from meanfield import Layer, Trajectory, edge_of_chaos, fixed_points, phase, plotting, trajectory
 
 HALF = np.array([[1.0, 0.5], [0.5, 1.0]])
 
@@ -99,6 +99,94 @@ def test_nothing_to_draw_is_no_warning(silent: Trajectory, tmp_path: Path) -> No
     assert isinstance(ax.figure, Figure)
     ax.figure.savefig(tmp_path / "gap.png")
     assert (tmp_path / "gap.png").stat().st_size > 0
+
+
+# ---- maps of correlations -------------------------------------------------------------------------------------
+
+
+def test_a_map_is_drawn_with_all_its_fixed_points() -> None:
+    layer, ax = Layer("gelu", normalization="rms"), Figure().subplots()
+    assert plotting.plot_map(layer, ax=ax) is ax
+    diagonal, curve, *points = ax.lines
+    assert np.array_equal(diagonal.get_xdata(), diagonal.get_ydata())
+    rho = np.asarray(curve.get_xdata(), dtype=np.float64)
+    assert (rho[0], rho[-1]) == (-1.0, 1.0)
+    assert np.array_equal(curve.get_ydata(), layer.map(rho))
+    found = fixed_points(layer)
+    assert [float(p.get_xdata()[0]) for p in points] == [p.rho for p in found]  # type: ignore[index]
+    faces = [p.get_markerfacecolor() == curve.get_color() for p in points]
+    assert faces == [p.stability == "attracting" for p in found] == [True, False]
+    assert texts(ax) == ["gelu (rms)"]
+
+
+@pytest.mark.parametrize(
+    ("layer", "markers"),
+    [(Layer("relu", normalization="rms"), "s"), (Layer("identity"), "sss"), (Layer("cos"), "oo")],
+    ids=str,
+)
+def test_what_neither_attracts_nor_repels_is_a_square(layer: Layer, markers: str) -> None:
+    ax = plotting.plot_map(layer, ax=Figure().subplots())
+    assert "".join(str(line.get_marker()) for line in ax.lines[2:]) == markers
+
+
+def test_many_maps_share_axes_and_too_many_have_no_legend() -> None:
+    ax = Figure().subplots()
+    for gain in range(1, 13):
+        plotting.plot_map(Layer("sin", gain=gain), ax=ax)
+    assert len(texts(ax)) == 12
+    plotting.plot_map(Layer("sin", gain=13), ax=ax, linestyle="--")
+    assert texts(ax) == []
+    assert sum(line.get_linestyle() == "--" for line in ax.lines) == 1
+
+
+# ---- phases ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["tanh", "gelu", "relu"])
+def test_phases_are_drawn_where_they_are(name: str) -> None:
+    weights, biases, ax = [0.5, 1.5, 2.5, 3.5], [0.0, 0.1, 0.3], Figure().subplots()
+    assert plotting.plot_phases(name, weights, biases, ax=ax) is ax
+    (mesh,) = ax.collections
+    drawn = np.asarray(mesh.get_array()).reshape(3, 4)
+    names = ("ordered", "chaotic", "unbounded")
+    for i, b in enumerate(biases):
+        for j, w in enumerate(weights):
+            assert names[int(drawn[i, j])] == phase(name, w, b).name
+    shown = [n for k, n in enumerate(names) if np.any(drawn == k)]
+    assert texts(ax) == [*shown, "edge of chaos"]
+    edge = ax.lines[-1]
+    along = np.asarray(edge.get_ydata(), dtype=np.float64)
+    assert np.array_equal(np.asarray(edge.get_xdata()), edge_of_chaos(name, along), equal_nan=True)
+    assert (ax.get_xlim(), ax.get_ylim()) == ((0.5, 3.5), (0.0, 0.3))
+
+
+def test_what_is_critical_belongs_to_no_side() -> None:
+    ax = plotting.plot_phases("tanh", [1.0, 2.0], [0.0, 0.1], ax=Figure().subplots())
+    assert np.ma.getmaskarray(ax.collections[0].get_array()).ravel().tolist() == [True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("weights", "biases", "message"),
+    [
+        ([1.0], [0.0, 1.0], "weight_variances must be at least two increasing numbers"),
+        ([1.0, 2.0], [1.0, 0.0], "bias_variances must be at least two increasing numbers"),
+        ([[1.0, 2.0]], [0.0, 1.0], "weight_variances must be at least two increasing numbers"),
+    ],
+)
+def test_wrong_axes_of_a_phase_diagram_are_named(weights: list[float], biases: list[float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        plotting.plot_phases("tanh", weights, biases)
+
+
+@pytest.mark.parametrize("draw", ["map", "phases", "trajectory"])
+def test_axes_must_be_axes(draw: str, path: Trajectory) -> None:
+    calls = {
+        "map": lambda: plotting.plot_map(Layer("tanh"), ax="here"),  # type: ignore[arg-type]
+        "phases": lambda: plotting.plot_phases("tanh", [1, 2], [0, 1], ax=3),  # type: ignore[arg-type]
+        "trajectory": lambda: plotting.plot_trajectory(path, ax=3),  # type: ignore[arg-type]
+    }
+    with pytest.raises(ValueError, match="ax must be matplotlib axes or None"):
+        calls[draw]()
 
 
 @pytest.mark.parametrize("missing", ["matplotlib.pyplot", "matplotlib.figure"])
