@@ -22,7 +22,7 @@ from typing import Any
 
 from . import _tree as t
 from ._activation import Activation
-from ._cross import degree_of_homogeneity
+from ._homogeneity import degree_of
 from ._numeric import Scaled
 from ._slope import derivative
 from ._tree import Node
@@ -38,13 +38,13 @@ _ROUNDING_CALLABLE = 1e-13
 def excess(sigma: Activation, slope: float, low: Scaled, ratio: Fraction, *, centred: bool) -> float:
     """f'(1) - mu, given a finite f'(1) and the moments of sigma in float64; exactly 0 where it is below 1e-28 mu.
 
-    For a callable it is the difference of floats, and 0 below 1e-13. Costs up to 0.2 s.
+    For a callable it is the difference of floats, and 0 below 1e-13. Costs 0.1 s, for gelu a second.
     """
     mean = low.second / low.variance
     mu = float(ratio) * (1.0 if centred else mean)
     if sigma.is_opaque:
         return 0.0 if abs(slope - mu) <= _ROUNDING_CALLABLE * mu else slope - mu
-    if not centred and degree_of_homogeneity(sigma) == 1:
+    if not centred and degree_of(sigma) == 1:
         return float(1 - ratio) * mean  # tau = x tau', so E tau^2 = E tau'^2
     try:
         value = _balance(sigma, ratio, centred)

@@ -32,8 +32,8 @@ import numpy as np
 
 from hermite._activation import Activation
 from hermite._chord import BORDER, Chords
-from hermite._cross import degree_of_homogeneity
 from hermite._excess import at_deviation, excess, mean_ratio
+from hermite._homogeneity import degree_of
 
 from ._layer import Layer
 from ._step import Step
@@ -121,7 +121,7 @@ class _Meeting:
         """The activation at the deviation of its arguments, without rounding."""
         base, total = self.layer.activation, self.ratio * self.layer.gain**2 * self.variance
         assert isinstance(base, Activation)
-        rounded = total != self.layer.gain**2 and not base.is_opaque and degree_of_homogeneity(base) is None
+        rounded = total != self.layer.gain**2 and not base.is_opaque and degree_of(base) is None
         return at_deviation(base, total) if rounded else self.chords.sigma
 
     @cached_property
@@ -242,7 +242,8 @@ def _solution(rising: Callable[[float], tuple[float, float]], target: float, sta
     for _ in range(200):
         value, rate = rising(x)
         low, high = (low, x) if value >= target else (x, high)
-        new = x * math.exp(-math.log1p((value - target) / target) * value / rate)
+        # what is computed by subtraction may be rounding for small x
+        new = x * math.exp(-math.log1p((value - target) / target) * value / rate) if min(value, rate) > 0 else math.inf
         if abs(new - x) <= 4e-16 * x:
             break
         if not low < new <= high:

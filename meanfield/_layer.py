@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from hermite._activation import Activation, ActivationLike, activation
 from hermite._build import reduced_dual
-from hermite._cross import degree_of_homogeneity
 from hermite._dual import Dual, inside, shaped
+from hermite._homogeneity import degree_of
 from hermite._numbers import as_fraction
 from hermite._numeric import isometry_strength, linearity, second_moment
 
@@ -136,7 +136,7 @@ class Layer:
         if variance == 1 and not self.bias_variance:
             return base.scaled(self.gain)
         total = self.gain**2 * variance + self.bias_variance
-        if degree_of_homogeneity(base) is not None:
+        if degree_of(base) is not None:
             return base  # its duals do not see a scale
         s = _root(total)
         scaled = base.scaled(s)

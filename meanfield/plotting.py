@@ -77,10 +77,11 @@ def plot_map(layer: Layer, *, ax: Axes | None = None, **style: Any) -> Axes:
     ax.set_xlabel(r"correlation $\rho$ before the layer")
     ax.set_ylabel(r"$\kappa(\rho)$ after the layer")
     ax.set_aspect("equal")
+    old = ax.get_legend()
     if len(ax.get_legend_handles_labels()[1]) <= _IN_LEGEND:
         ax.legend()
-    elif ax.get_legend() is not None:
-        ax.get_legend().remove()
+    elif old is not None:
+        old.remove()
     return ax
 
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
 from hermite import Dual, activation
-from hermite._cross import PairMoments, degree_of_homogeneity, pair_moments
+from hermite._cross import PairMoments, pair_moments
+from hermite._homogeneity import degree_of
 
 S, T = 0.7, 1.9
 RHOS = [-1.0, -0.99, -0.5, -1e-9, 0.0, 1e-12, 0.3, 0.9, 0.999, 1.0]
@@ -143,7 +144,7 @@ def test_equal_deviations_are_the_dual(name: str, rho: float) -> None:
     ],
 )
 def test_homogeneity_is_read_off_the_pieces(name: str, degree: int | None) -> None:
-    assert degree_of_homogeneity(activation(name)) == degree
+    assert degree_of(activation(name)) == degree
     if degree is not None:
         sigma, x = activation(name), np.array([-2.0, -0.5, 0.25, 3.0])
         assert np.array_equal(sigma(2 * x), 2.0**degree * sigma(x))
@@ -153,7 +154,7 @@ def test_homogeneity_is_read_off_the_pieces(name: str, degree: int | None) -> No
 @pytest.mark.parametrize("rho", [-0.9, 0.2, 0.9])
 def test_homogeneous_activations_agree_with_the_series(name: str, rho: float) -> None:
     found = one(name, S, T, rho)
-    p = float(degree_of_homogeneity(activation(name)) or 0)
+    p = float(degree_of(activation(name)) or 0)
     unit = Dual(name)
     second = unit(rho) * (S * T) ** p
     both = found.correlation[0] * math.sqrt(found.variance[0] * found.variance[1]) + found.mean[0] * found.mean[1]
@@ -214,4 +215,4 @@ def test_the_pairs_of_a_batch_form_a_gram_matrix(deviations: list[float], seed: 
 
 
 def test_fractions_are_what_homogeneity_returns() -> None:
-    assert isinstance(degree_of_homogeneity(activation("relu")), Fraction)
+    assert isinstance(degree_of(activation("relu")), Fraction)
