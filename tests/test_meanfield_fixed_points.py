@@ -429,6 +429,16 @@ def test_of_a_callable() -> None:
     for point, wanted in zip(found, fixed_points(layer_of("relu_shift_1")), strict=True):
         assert point.rho == pytest.approx(wanted.rho, rel=1e-12)
         assert point.slope == pytest.approx(wanted.slope, rel=1e-11)
+    # an excess of 2e-9 is a difference of floats: it has five digits, and its square four
+    below, _ = fixed_points(Layer(lambda x: np.clip(x, 0.0, 6.0), normalization="rms"))
+    assert below.complement == pytest.approx(3.9088526e-17, rel=1e-3)
+
+
+def test_constants_and_factors_do_not_count() -> None:
+    for bias in (0, "0.4"):
+        plain, other = (fixed_points(Layer(name, bias_variance=bias)) for name in ("relu", "3*relu(x) + 5"))
+        for p, q in zip(plain, other, strict=True):
+            assert (p.rho, p.complement, p.slope) == pytest.approx((q.rho, q.complement, q.slope), rel=1e-14)
 
 
 # ---- chords ---------------------------------------------------------------------------------------------------
