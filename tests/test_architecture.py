@@ -29,7 +29,8 @@ LISTED = {
     "meanfield": """
         gram correlation input_gram input_complement isometry isometry_gap estimate_isometry_gap GapEstimate potential
         max_correlation rms_correlation Layer grams trajectory Trajectory fixed_points FixedPoint
-        convergence Convergence variance_map variance_fixed_points VariancePoint phase Phase edge_of_chaos half_stable_points HalfStablePoint
+        convergence Convergence variance_map variance_fixed_points VariancePoint
+        phase Phase edge_of_chaos half_stable_points HalfStablePoint
         ntk plotting
     """,
     "bounds": """
