@@ -42,6 +42,8 @@ _ULPS = 8  # the edge of chaos is known to some units in the last place of the w
 _DOUBLE = 2.0**-26
 _NOISE = 1e-14
 _SMALL = 1e-8  # a slope that is a difference (tanhshrink) has no digits at smaller variances
+_WIDE = 64.0  # critical variances are seldom so many times larger than the bias variance
+_LARGEST = 4.0**32  # of all grids
 _NEAREST = 1e-60  # 1 - c: nothing critical is nearer
 
 
@@ -211,8 +213,19 @@ def edge_of_chaos(activation: ActivationLike, bias_variances: ArrayLike) -> Floa
     out[b == 0] = 1 / m.zero.derivative if limit else math.nan
     sought = np.isnan(out)
     if np.any(sought):
-        out[sought] = _Edge.of(m).weights(b[sought])
+        out[sought] = _weights(m, b[sought])
     return out.reshape(biases.shape)
+
+
+def _weights(m: ByVariance, b: Floats) -> Floats:
+    """Of small variances first, where most solutions lie: a smaller one that attracts is never given up."""
+    near = 4.0 ** math.ceil(math.log(_WIDE * max(1.0, float(b.max())), 4))
+    out, settled = _Edge.of(m, near).weights(b)
+    if not np.all(settled):
+        edge = _Edge.of(m)
+        out[~settled], _ = edge.weights(b[~settled])
+        edge.refuse(b[np.isnan(out) & (b > 0)])
+    return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,9 +245,10 @@ class _Edge:
 
     @classmethod
     @lru_cache(maxsize=64)  # records of moments are few, and cached themselves
-    def of(cls, m: ByVariance) -> _Edge:
-        columns = on_grid(m, ("second", "second_slope", "derivative", "derivative_slope"))
-        complete = bool(len(columns[0])) and columns[0][-1] > 1e19
+    def of(cls, m: ByVariance, reach: float = math.inf) -> _Edge:
+        """Over variances up to some reach; whether sigma is resolved so far is kept in `complete`."""
+        columns = on_grid(m, ("second", "second_slope", "derivative", "derivative_slope"), 0.0, reach)
+        complete = bool(len(columns[0])) and columns[0][-1] > 0.5 * min(reach, _LARGEST)
         v, second, second_slope, slope, bend = (column[columns[3] > 0] for column in columns)
         rise = 1 - second_slope / slope + second / slope * (bend / slope)
         turning = (np.sign(rise[:-1]) * np.sign(rise[1:]) < 0) & (np.abs(rise[:-1]) + np.abs(rise[1:]) > _NOISE)
@@ -259,22 +273,26 @@ class _Edge:
         m, slope = self.moments, self.moments.derivative(v)
         return np.asarray(1 - m.second_slope(v) / slope + m.second(v) / slope * (m.derivative_slope(v) / slope))
 
-    def weights(self, b: Floats) -> Floats:
-        """1/D(v) at the solution chosen, nan where there is none."""
+    def weights(self, b: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+        """1/D(v) at the solution chosen, nan where there is none, and whether it attracts."""
         rows, low, high = self._brackets(b)
         v = bracketed(lambda x, i: self.bias(x) - b[rows[i]], low, high)
-        attracts = self.moments.second_slope(v) <= self.moments.derivative(v)
-        out = np.full(len(b), math.nan)
-        # in the order of assignment the last one stays: the smallest that attracts
+        square = self.moments.derivative(v)
+        attracts = self.moments.second_slope(v) <= square
+        out, settled = np.full(len(b), math.nan), np.zeros(len(b), dtype=bool)
+        # the last assignment stays: of those that attract, or else of all, the smallest
         for i in sorted(range(len(v)), key=lambda i: (attracts[i], -v[i])):
-            out[rows[i]] = 1 / self.moments.derivative(v[i : i + 1])[0]
-        if not self.complete and np.any(np.isnan(out) & (b > 0)):
+            out[rows[i]], settled[rows[i]] = 1 / square[i], attracts[i]
+        return out, settled
+
+    def refuse(self, b: Floats) -> None:
+        """Refuse to say nan where sigma is not resolved as far as a solution may lie."""
+        if not self.complete and len(b):
             top = float(self.v[-1]) if len(self.v) else 0.0
             raise PrecisionError(
                 f"{self.moments.sigma.name} is resolved in float64 up to variance {top:.3g} only: the edge at bias "
-                f"variance {float(b[np.isnan(out)].max()):.3g} lies beyond, if there is one"
+                f"variance {float(b.max()):.3g} lies beyond, if there is one"
             )
-        return out
 
     def _brackets(self, b: Floats) -> tuple[NDArray[np.intp], Floats, Floats]:
         """Where b(v) - b changes sign: rows of b, and both ends; differences at rounding level have no sign."""
