@@ -499,3 +499,4 @@ def test_slopes_at_the_ends_of_correlation() -> None:
     found = pair_slopes(activation("x if x > 0.5 else 0"), s, one)[0, 1]
     phi, tail = lambda x: math.exp(-x * x / 2) / math.sqrt(2 * math.pi), lambda x: special.ndtr(-x)
     assert found == pytest.approx(tail(0.5) + 0.5 * phi(0.5), rel=1e-12)
+    assert pair_slopes(activation("x if x > 0.5 else 0"), s, minus)[0, 1] == pytest.approx(0.0, abs=1e-15)
