@@ -172,15 +172,17 @@ MOVING = [
     Layer("gelu", normalization="center", gain=2),
     Layer("selu", normalization="constant"),
     Layer("elu", order="normalization-first", skip=0.5),
+    Layer("gelu", order="normalization-first"),
     Layer("identity", normalization="batch"),
     Layer("relu", normalization="batch", order="normalization-first"),
 ]
 
 
 @pytest.mark.parametrize("layer", MOVING, ids=str)
-def test_a_trajectory_is_the_layer_again_and_again(layer: Layer) -> None:
-    G = inputs()
-    path = trajectory(layer, G, 6)
+@pytest.mark.parametrize("G", [inputs(), correlation(inputs())], ids=["norms", "unit"])
+def test_a_trajectory_is_the_layer_again_and_again(layer: Layer, G: Matrix) -> None:
+    start = G
+    path = trajectory(layer, start, 6)
     for l in range(7):
         C = correlation(G)
         off = np.abs(C[~np.eye(len(C), dtype=bool)]).max()
@@ -190,6 +192,7 @@ def test_a_trajectory_is_the_layer_again_and_again(layer: Layer) -> None:
             gap = math.log(np.trace(G) / len(G)) - log_det / len(G)
             assert sign == 1.0
             assert path.isometry_gap[l] == pytest.approx(gap, abs=1e-10)
+            assert path.log_isometry_gap[l] == pytest.approx(math.log(path.isometry_gap[l]), rel=1e-14)
         G = layer(G) if l < 6 else G
     assert path.gram == pytest.approx(G, abs=1e-13)
     assert set(path.status) == {"resolved"}
