@@ -139,7 +139,7 @@ def relu(q: Any) -> Kinked:
     return Kinked(lambda x: max(x, 0), lambda x: 1 if x > 0 else 0, {"0": 1}, q)
 
 
-@pytest.mark.parametrize("gain", ["1", "1.2", "0.9", "0.8"])
+@pytest.mark.parametrize("gain", ["1", "1.2", "0.8", "0.6"])
 def test_relu6_closer_to_one_than_doubles(gain: str) -> None:
     point = below_one(Layer("relu6", normalization="rms", gain=gain))
     with mp.workdps(50):
@@ -148,7 +148,7 @@ def test_relu6_closer_to_one_than_doubles(gain: str) -> None:
         assert abs(mean / reference.excess(1, centred=False) - 1) <= 5e-14
         less = steep / reference.second
         assert abs(-1 / mp.log1p(-less) / point.correlation_length - 1) <= 1e-13
-    assert point.complement < {"1": 4e-17, "1.2": 1e-11, "0.9": 1e-20, "0.8": 1e-25}[gain]
+    assert point.complement < {"1": 4e-17, "1.2": 1e-11, "0.8": 1e-25, "0.6": 1e-40}[gain]
     assert point.stability == "attracting"
 
 
@@ -166,14 +166,15 @@ def test_relu6_value() -> None:
 
 @cache
 def critical_bias(reference: Callable[[Any], Any], start: str, *, centred: bool) -> Any:
-    """The bias variance at which kappa'(1) = 1, at the precision of the caller."""
-    return mp.findroot(lambda b: reference(1 + b).excess(1 + b, centred=centred), mp.mpf(start))
+    """The bias variance at which kappa'(1) = 1, to 16 digits."""
+    with mp.workdps(20):
+        return mp.findroot(lambda b: reference(1 + b).excess(1 + b, centred=centred), mp.mpf(start), tol=1e-33)
 
 
 @pytest.mark.parametrize("distance", ["1e-1", "1e-10"])
 @pytest.mark.parametrize(
     ("name", "normalization", "reference", "start"),
-    [("hardtanh", "layer", hardtanh, "0.5"), ("relu", "layer", relu, "0.46"), ("relu6", "layer", relu6, "0.46")],
+    [("hardtanh", "layer", hardtanh, "0.475"), ("relu", "layer", relu, "0.467"), ("relu6", "layer", relu6, "0.467")],
 )
 def test_nearly_critical_bias(name: str, normalization: Any, reference: Any, start: str, distance: str) -> None:
     """A bias so close to its critical value that kappa'(1) - 1 is 1e-2 to 1e-11."""
@@ -217,7 +218,7 @@ class Gelu:
 @pytest.mark.parametrize("distance", ["1e-1", "1e-3", "1e-6", "1e-10"])
 def test_nearly_critical_gelu(distance: str) -> None:
     with mp.workdps(60):
-        bias = mp.nstr(critical_bias(Gelu, "0.1", centred=False) * (1 - mp.mpf(distance)), 40)
+        bias = mp.nstr(critical_bias(Gelu, "0.07", centred=False) * (1 - mp.mpf(distance)), 40)
         point = below_one(Layer("gelu", normalization="rms", bias_variance=Fraction(bias)))
         b = mp.mpf(bias)
         assert abs(Gelu(1 + b).fall(point.complement / (1 + b)) / Gelu(1 + b).excess(1 + b, centred=False) - 1) <= 5e-14
@@ -249,7 +250,7 @@ class Elu:
 @pytest.mark.parametrize("distance", ["1e-6"])
 def test_nearly_critical_elu(distance: str) -> None:
     with mp.workdps(20):
-        bias = mp.nstr(critical_bias(Elu, "0.1", centred=False), 18)
+        bias = mp.nstr(critical_bias(Elu, "0.036", centred=False), 18)
         bias = mp.nstr(mp.mpf(bias) * (1 - mp.mpf(distance)), 18)
         point = below_one(Layer("elu", normalization="rms", bias_variance=Fraction(bias)))
         mp.mp.dps = 26
@@ -412,6 +413,14 @@ def test_marginal_decay(name: str) -> None:
     for _ in range(1000):
         delta = layer.step.complement(delta)
     assert (delta[0] / constant) ** (-1 / power) - start == pytest.approx(1000, rel=2e-3)
+
+
+def test_exp_does_not_see_a_bias() -> None:
+    """exp(u + b) has the map exp(rho - 1) whatever the variance of b."""
+    for bias in ("0.001", "0.5", 3):
+        (one,) = fixed_points(Layer("exp", normalization="rms", bias_variance=bias))
+        assert one.stability == "marginal"
+        assert (one.decay_power, one.decay_constant) == pytest.approx((1.0, 2.0), rel=1e-13)
 
 
 def test_a_slope_that_only_rounds_to_one_is_not_marginal() -> None:
