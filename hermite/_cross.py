@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -97,7 +97,7 @@ def _moments_at(sigma: Activation, s: float) -> tuple[Scaled, bool]:
 
 
 def _at(sigma: Activation, s: float) -> Activation:
-    return sigma.scaled(Fraction(s))
+    return replace(sigma.scaled(Fraction(s)), name=f"{sigma.name} at {s:.6g}*x")
 
 
 def _correlations(sigma: Activation, s: Array, of: NDArray[np.intp], rho: Array) -> Array:

@@ -230,7 +230,7 @@ def _normal_cdf(v: Array) -> Array:
     """Phi(v); in the left tail exp(-v^2/2) erfcx(-v/sqrt 2)/2, since rounding v/sqrt(2) would cost v^2 ulps."""
     from scipy.special import erfc, erfcx
 
-    low = np.minimum(v, -1.0)
+    low = np.clip(v, -40.0, -1.0)  # beyond, Phi is 0, and its two factors would be 0 and inf
     head = low.astype(np.float32).astype(np.float64)  # its square is exact
     tail = np.exp(-head * head / 2) * np.exp(-(low - head) * (low + head) / 2)
     return np.where(v < -1, 0.5 * tail * erfcx(-low / np.sqrt(2)), 0.5 * np.asarray(erfc(-v / np.sqrt(2))))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from hermite._activation import Activation
 from hermite._cross import PairMoments, pair_moments
 from hermite._numeric import moments
+from hermite.errors import PrecisionError
 
 from ._batch import batch_gram
 from ._gram import unit_diagonal
@@ -27,7 +28,19 @@ Indices: TypeAlias = NDArray[np.intp]
 
 
 def advance(layer: Layer, G: Floats) -> Floats:
-    """The Gram matrix (n, n) after the layer, symmetric to the last bit."""
+    """The Gram matrix (n, n) after the layer, symmetric to the last bit; PrecisionError where it leaves float64."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        out = _advance(layer, G)
+    if not np.isfinite(np.diagonal(out)).all():
+        largest = float(np.diagonal(G).max())
+        raise PrecisionError(
+            f"the Gram matrix after {layer.label} leaves float64: its diagonal was {largest:.3g} before; take fewer "
+            "layers, a smaller gain, or normalise"
+        )
+    return out
+
+
+def _advance(layer: Layer, G: Floats) -> Floats:
     q = np.diagonal(G)
     first = layer.order == "normalization-first" and layer.forgets_norms
     if layer.normalization != "batch" and (first or np.all(q == q[0])):

@@ -12,6 +12,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from hermite.errors import PrecisionError
+
 from ._gap import SINGULAR, Gap, diagonal_gap, gap_of, has_parallel_pair, least_gap
 from ._gram import unit_diagonal
 from ._layer import Layer
@@ -20,6 +22,7 @@ from ._run import Measured, Run, measured
 from ._step import Step
 
 Floats: TypeAlias = NDArray[np.float64]
+_SMALLEST = 1e-290
 _ROUNDING = 4e-15  # of an entry of a correlation matrix in one layer: 1e-15 was seen
 
 
@@ -76,11 +79,24 @@ class Walk:
                 self.matrix = run.gram * self.factor
                 return
             before = 1.0 - self.tops[-1].value
-            self.matrix = layer.advance(self.matrix)
+            self.matrix = self._advanced(layer, done)
             after = 1.0 - float(np.abs(_off_diagonal(_cosines(self.matrix))).max(initial=0.0))
             self.error = self.error * max(after / before if before else 1.0, layer.keep) + _ROUNDING
             self._note(done)
             yield done
+
+    def _advanced(self, layer: Layer, l: int) -> Floats:
+        """The Gram matrix of layer l, whose diagonal must not have lost digits to the end of float64."""
+        try:
+            after = layer.advance(self.matrix)
+        except PrecisionError as error:
+            raise PrecisionError(f"layer {l}: {error}") from error
+        if np.any((np.diagonal(after) < _SMALLEST) & (np.diagonal(self.matrix) >= _SMALLEST)):
+            raise PrecisionError(
+                f"layer {l}: the diagonal of G has fallen below {_SMALLEST:g} and leaves float64; take fewer layers, a "
+                "larger gain, or normalise"
+            )
+        return after
 
     def _settled(self, l: int) -> Run | None:
         """What is left of the way from layer l on, where the diagonal has become one number that stays."""

@@ -858,3 +858,10 @@ def test_a_large_constant_summand_costs_the_strength_nothing(text: str, constant
     beta = hermite.isometry_strength(text)
     assert hermite.isometry_strength(f"{constant} + {text}") == pytest.approx(beta, rel=1e-15)
     assert hermite.linearity(f"{constant} + {text}") == pytest.approx(hermite.linearity(text), rel=1e-15)
+
+
+@pytest.mark.parametrize("gain", ["1e4", "1e5", "1e9"])
+def test_a_steep_gelu_is_a_relu(gain: str) -> None:
+    steep = hermite.activation("gelu", gain=gain)
+    assert hermite.isometry_strength(steep) == pytest.approx(hermite.isometry_strength("relu"), abs=1e-8)
+    assert steep([-1.0, -1e6, 1.0]) == pytest.approx([0.0, 0.0, float(gain)])

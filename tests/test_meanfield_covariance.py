@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hermite.errors import PrecisionError
 from meanfield import Layer, correlation, trajectory
 from meanfield._covariance import branch
 
@@ -292,3 +293,29 @@ def test_error_bars_cover_where_the_diagonal_moves(gain: str, bias: str, skip: s
             for i, j in itertools.product(range(3), repeat=2):
                 Y = 2 / mpmath.pi * mpmath.asin(2 * Q[i][j] / (size[i] * size[j]))
                 G[i, j] = keep * G[i, j] + (1 - keep) * Y
+
+
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [
+        (Layer("relu", normalization="none", gain=10), "layer 18[12]: the Gram matrix after .* leaves float64"),
+        (Layer("square", normalization="none", gain=2), "layer [78]: the Gram matrix after .* leaves float64"),
+        (Layer("exp", normalization="none"), "layer [34]: exp at"),
+        (Layer("relu", normalization="none", gain="0.1"), "layer 12[678]: the diagonal of G has fallen below 1e-290"),
+    ],
+    ids=str,
+)
+def test_networks_that_leave_float64_say_at_which_layer(layer: Layer, message: str) -> None:
+    with pytest.raises(PrecisionError, match=message):
+        trajectory(layer, inputs(), 1000, gap_layers=[])
+
+
+def test_norms_at_the_ends_of_float64() -> None:
+    G = np.array([[1e-300, 0.0], [0.0, 1e300]])
+    assert np.array_equal(Layer("relu")(G), np.eye(2))
+    assert Layer("tanh")(G) == pytest.approx(np.eye(2), abs=1e-15)
+    # next to 0 tanh is linear, and of a large argument it is the sign
+    Y = Layer("tanh", normalization="none")([[1e-20, 5e-7], [5e-7, 1e14]])
+    assert Y[0, 0] == pytest.approx(1e-20, rel=1e-14, abs=0)
+    assert Y[1, 1] == pytest.approx(1.0, rel=1e-6)
+    assert Y[0, 1] == pytest.approx(1e-10 * 5e-4 * math.sqrt(2 / math.pi), rel=1e-6, abs=0)
