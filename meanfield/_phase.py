@@ -240,7 +240,6 @@ class _Edge:
     moments: ByVariance
     v: Floats
     b: Floats
-    noise: Floats
     complete: bool
 
     @classmethod
@@ -252,22 +251,14 @@ class _Edge:
         v, second, second_slope, slope, bend = (column[columns[3] > 0] for column in columns)
         rise = 1 - second_slope / slope + second / slope * (bend / slope)
         turning = (np.sign(rise[:-1]) * np.sign(rise[1:]) < 0) & (np.abs(rise[:-1]) + np.abs(rise[1:]) > _NOISE)
-        edge, turns = cls(m, v, v, v, complete), np.flatnonzero(turning)
+        edge, turns = cls(m, v, v, complete), np.flatnonzero(turning)
         extra = bracketed(lambda x, _: edge.rise(x), v[turns], v[turns + 1])
         places = np.sort(np.concatenate([v, extra]))
-        gained, lost = edge.parts(places)
-        return replace(edge, v=places, b=gained - lost, noise=_NOISE * (gained + lost))
-
-    def parts(self, v: Floats) -> tuple[Floats, Floats]:
-        """v D/D and M/D, less what they have in common."""
-        slope = self.moments.derivative(v)
-        return np.asarray(v * (self.moments.bent_derivative(v) / slope)), np.asarray(
-            self.moments.bent_second(v) / slope
-        )
+        return replace(edge, v=places, b=edge.bias(places))
 
     def bias(self, v: Floats) -> Floats:
-        gained, lost = self.parts(v)
-        return gained - lost
+        m = self.moments
+        return np.asarray((v * m.bent_derivative(v) - m.bent_second(v)) / m.derivative(v))
 
     def rise(self, v: Floats) -> Floats:
         m, slope = self.moments, self.moments.derivative(v)
@@ -295,11 +286,11 @@ class _Edge:
             )
 
     def _brackets(self, b: Floats) -> tuple[NDArray[np.intp], Floats, Floats]:
-        """Where b(v) - b changes sign: rows of b, and both ends; differences at rounding level have no sign."""
+        """Where b(v) - b changes sign: rows of b, and both ends."""
         found: list[tuple[int, float, float]] = []
         for i, wanted in enumerate(b.tolist()):
             difference = self.b - wanted
-            known = np.flatnonzero(np.abs(difference) > self.noise)
+            known = np.flatnonzero(difference)
             crossed = np.flatnonzero(np.sign(difference[known[:-1]]) != np.sign(difference[known[1:]]))
             found += [(i, self.v[known[j]], self.v[known[j + 1]]) for j in crossed]
         rows, low, high = zip(*found, strict=True) if found else ((), (), ())

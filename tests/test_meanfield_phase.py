@@ -20,7 +20,8 @@ from scipy.optimize import brentq
 import hermite
 from hermite._slope import derivative
 from hermite.errors import PrecisionError
-from meanfield._phase import Phase, edge_of_chaos, half_stable_points, phase
+from meanfield._critical import chi_less_one
+from meanfield._phase import Phase, _Edge, edge_of_chaos, half_stable_points, phase
 
 HERE = Path(__file__).parent / "reference"
 ENTRIES: dict[str, dict[str, Any]] = {entry["id"]: entry for entry in json.loads((HERE / "published.json").read_text())}
@@ -160,6 +161,52 @@ def test_edges_of_gelu_without_bias_repel() -> None:
         assert found.variance_slope < 1
 
 
+class Winding:
+    """Moments with b(v) = v (v - 2)(v - 4) + 3, met three times between, and chi attracting where the test says."""
+
+    sigma = hermite.activation("tanh")
+
+    def __init__(self, attracting: float) -> None:
+        self.attracting = attracting
+
+    def derivative(self, v: Any) -> Any:
+        return 1 / (1 + v)
+
+    def derivative_slope(self, v: Any) -> Any:
+        return -1 / (1 + v) ** 2
+
+    bent_derivative = derivative
+
+    def second(self, v: Any) -> Any:
+        return (v - v * (v - 2) * (v - 4) - 3) * self.derivative(v)
+
+    bent_second = second
+
+    def second_slope(self, v: Any) -> Any:
+        return np.where(v > self.attracting, 0.5, 2.0) * self.derivative(v)
+
+
+@pytest.mark.parametrize(("attracting", "wanted"), [(0.0, 0.0), (1.0, 2.0), (3.0, 4.0), (9.0, 0.0)])
+def test_of_several_the_smallest_that_attracts(attracting: float, wanted: float) -> None:
+    """Solutions v = 0, 2, 4 of b = 3, moved a little: w = 1 + v."""
+    found, settled = _Edge.of(Winding(attracting), 4.0**4).weights(np.array([3.01]))  # type: ignore[arg-type]
+    near = {0.0: 0.01 / 8, 2.0: 2 - 0.01 / 4, 4.0: 4 + 0.01 / 8}[wanted]
+    assert found[0] == pytest.approx(1 + near, abs=1e-4)
+    assert settled[0] == (attracting < 9)
+
+
+def test_slopes_that_underflow_are_no_edge() -> None:
+    """softshrink is 0 up to 1/2: below v = 1e-4 its moments underflow. By its closed forms with u = 1/(2 sqrt(v))."""
+    for bias, w in zip((0.01, 1.0), edge_of_chaos("softshrink", [0.01, 1.0]).tolist(), strict=True):
+
+        def gap(v: Any, bias: float = bias) -> Any:
+            u = 0.5 / mp.sqrt(v)
+            return v * (1 - ((1 + u * u) * mp.ncdf(-u) - u * mp.npdf(u)) / mp.ncdf(-u)) - bias
+
+        v = mp.findroot(gap, (bias / 2 + 0.01, 2 * bias))
+        assert w * 2 * float(mp.ncdf(-0.5 / mp.sqrt(v))) == pytest.approx(1, rel=1e-12)
+
+
 def test_edge_refusals() -> None:
     for name in ("sign", "step", "hardshrink", "sqrt(abs(x))"):
         with pytest.raises(ValueError, match="is infinite"):
@@ -195,6 +242,11 @@ def test_both_slopes_are_one(name: str) -> None:
     assert w * parallel == pytest.approx(1, rel=1e-13)
     assert w * float(hermite.Dual(sigma).derivative(1.0)) / v == pytest.approx(1, rel=1e-12)
     assert w * hermite.second_moment(sigma) + found.bias_variance == pytest.approx(v, rel=1e-14)
+
+
+def test_a_bias_variance_cannot_be_negative() -> None:
+    """gelu + 1/10 has both slopes 1 at v = 17, but b = -0.2 there."""
+    assert half_stable_points("gelu(x) + 0.1") == ()
 
 
 @pytest.mark.parametrize("name", ["tanh", "relu", "sin", "elu", "abs", "x", "tanhshrink", "exp", "softplus"])
@@ -311,6 +363,44 @@ def test_the_edge_is_critical_and_its_sides_are_not(name: str, bias: str) -> Non
     assert phase(name, w, bias).name == "critical"
     assert phase(name, w * (1 - 1e-12), bias).name == "ordered"
     assert phase(name, w * (1 + 1e-12), bias).name == "chaotic"
+
+
+def test_critical_means_what_rounding_of_the_variances_does() -> None:
+    """Next to the half-stable point of gelu an ulp of w moves chi by hundreds of ulps."""
+    (point,) = half_stable_points("gelu")
+    bias = point.bias_variance * 1.001
+    found = phase("gelu", edge_of_chaos("gelu", bias), bias)
+    assert 0 < 1 - found.variance_slope < 1e-4
+    assert found.name == "critical"
+
+
+def test_criticality_of_a_kink_where_the_variance_falls_to_zero() -> None:
+    bent = "tanh(x) if x > 0 else 0.5*tanh(x)"
+    assert phase(bent, "1.6", 0).name == "critical"
+    assert phase(bent, "1.59999999999", 0).name == "ordered"
+
+
+def test_thirty_digits_of_chi() -> None:
+    """erf at w (1 + 1e-20), where w is the edge to 50 digits: chi - 1 = 1e-20 (1 + (log D)' (v - b)/(1 - slope))."""
+    bias = mp.mpf("0.04")
+    with mp.workdps(60):
+        slope, square = SLOPES["erf"], SQUARES["erf"]
+        v = mp.findroot(lambda v: v - square(v) / slope(v) - bias, 0.4)
+        w = (1 + mp.mpf("1e-20")) / slope(v)
+        parallel = mp.diff(square, v) / slope(v)
+        wanted = mp.mpf("1e-20") * (1 + mp.diff(slope, v) / slope(v) * (v - bias) / (1 - parallel))
+        exact = Fraction(int(w * 10**45), 10**45)
+    found = chi_less_one(hermite.activation("erf"), exact, Fraction(1, 25), float(v), float(parallel))
+    assert found == pytest.approx(float(wanted), rel=1e-6)
+
+
+def test_thirty_digits_are_asked_where_float64_cannot_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr("meanfield._phase.chi_less_one", lambda *arguments: asked.append(arguments) or 0.5)
+    assert phase("tanh", 1, 0).name == "chaotic"
+    assert len(asked) == 1
+    assert phase("tanh", 1.5, 0.05).name == "ordered"
+    assert len(asked) == 1
 
 
 def test_criticality_is_decided_beyond_float64() -> None:

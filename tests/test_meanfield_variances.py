@@ -357,11 +357,38 @@ def test_every_sign_change_is_a_fixed_point(name: str, log_gain: float, bias: fl
 @pytest.mark.parametrize("name", ["tanh", "gelu", "elu", "cos", "gaussian", "x**2*exp(-x**2)"])
 def test_led_to_is_where_iteration_goes(name: str, q: float, gain: float, bias: float) -> None:
     map_ = plain(name, gain, bias)
-    led, reached = map_.led_to(q), iterated(map_, q, 400)
+    led, reached = map_.led_to(q), iterated(map_, q, 150)
     if led is None:
         assert reached > q
     elif abs(led.slope) < 0.9 and iterated(map_, reached, 1) == pytest.approx(reached, rel=1e-12):
         assert reached == pytest.approx(led.variance, rel=1e-9, abs=1e-12)
+
+
+def test_a_step_may_lead_beyond_a_point_that_repels() -> None:
+    """Far below, a falling map leads over two fixed points and away; nearer, to the next one."""
+    map_ = plain("exp(-10000*x**2) + 1.29*x**2")
+    low, high = map_.fixed_points()
+    assert stabilities((low, high)) == ["attracting", "repelling"]
+    assert low.slope < 0
+    assert map_.led_to(1e-6) is None
+    assert iterated(map_, 1e-6, 40) > 1e6
+    assert map_.led_to(0.1) == low
+    assert iterated(map_, 0.1, 60) == pytest.approx(low.variance, rel=1e-9)
+
+
+def test_a_bounded_activation_that_is_scaled_up() -> None:
+    zero, one = points("tanh(x)/10", normalization="constant")
+    assert (zero.variance, one.variance) == (0.0, pytest.approx(1, rel=1e-14))
+
+
+@pytest.mark.parametrize("options", [{"normalization": n} for n in ("none", "center", "constant")], ids=str)
+def test_the_grid_is_the_map(options: dict[str, str]) -> None:
+    map_ = plain("elu", 1.3, 0.2, **options)
+    v, growth, bend = map_.sampled()
+    assert np.all(np.abs(growth - map_.growth(v)) <= 2e-15 * (1 + np.abs(growth)))
+    assert np.all(np.abs(bend - map_.bend(v)) <= 4e-15 * (1 + np.abs(growth)))
+    q = (v[1:] - 0.2) / 1.3
+    np.testing.assert_allclose(growth[1:], 1.3 * (map_(q) - q) / v[1:], rtol=0, atol=1e-13)
 
 
 def test_public_fixed_points() -> None:
@@ -380,5 +407,14 @@ def test_bracketed_roots_to_the_last_digit() -> None:
     steps = bracketed(lambda x, i: np.where(x < wanted[i], -1.0, 1.0), wanted / 3, wanted * 2)
     np.testing.assert_allclose(steps, wanted, rtol=2e-15)
     assert len(bracketed(lambda x, _: x, wanted[:0], wanted[:0])) == 0
+    # bisection would ask 50 times
+    asked: list[int] = []
+
+    def cube(x: Any, _: Any) -> Any:
+        asked.append(len(x))
+        return x**3 - 2
+
+    assert bracketed(cube, np.zeros(1), np.array([4.0]))[0] == pytest.approx(2 ** (1 / 3), rel=1e-15)
+    assert len(asked) < 15
     ends = bracketed(lambda x, _: x - 1, np.array([1.0, 0.0]), np.array([2.0, 1.0]))
     assert ends.tolist() == [1.0, 1.0]
