@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from hermite import _chord, _excess, activation, catalogue
 from hermite.multiprecision import _mean, _moments
-from meanfield import Layer
-from meanfield._fixed_points import fixed_points
+from meanfield import Layer, fixed_points
 
 Floats = NDArray[np.float64]
 NODES, STEPS = 100, 60

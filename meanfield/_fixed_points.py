@@ -242,11 +242,18 @@ def _solution(rising: Callable[[float], tuple[float, float]], target: float, sta
     for _ in range(200):
         value, rate = rising(x)
         low, high = (low, x) if value >= target else (x, high)
-        # what is computed by subtraction may be rounding for small x
-        new = x * math.exp(-math.log1p((value - target) / target) * value / rate) if min(value, rate) > 0 else math.inf
+        new = _newton(x, value, rate, target)
         if abs(new - x) <= 4e-16 * x:
             break
         if not low < new <= high:
             new = math.sqrt(low) * math.sqrt(high) if low else high / 64
         x = new
     return x
+
+
+def _newton(x: float, value: float, rate: float, target: float) -> float:
+    """The step from x; inf where value or rate are rounding, as what is computed by subtraction is for small x."""
+    if min(value, rate) <= 0.0:
+        return math.inf
+    missing = math.log(target / value) if value < 0.5 * target else -math.log1p((value - target) / target)
+    return x * math.exp(max(min(missing * value / rate, 700.0), -700.0))

@@ -13,8 +13,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from meanfield import Layer
-from meanfield._convergence import Convergence, convergence
+from meanfield import Convergence, Layer, convergence
 
 Floats = NDArray[np.float64]
 PUBLISHED: dict[str, dict[str, Any]] = {

@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 from hermite import activation
 from hermite._build import reduced_dual
 from hermite._chord import BORDER, Chords
-from meanfield import Layer
-from meanfield._fixed_points import FixedPoint, fixed_points
+from meanfield import FixedPoint, Layer, fixed_points
 
 HERE = Path(__file__).parent / "reference"
 RECORDED: dict[str, list[dict[str, str]]] = json.loads((HERE / "fixed_points.json").read_text())["activations"]
@@ -335,6 +334,27 @@ def test_the_smallest_slope() -> None:
         assert zero.correlation_length == pytest.approx(float(-1 / mp.log(1600 / mp.sinh(1600))), rel=1e-14)
     assert zero.stability == "attracting"
     assert zero.slope < 1e-300
+
+
+@pytest.mark.parametrize("jump", ["1", "1e-2", "1e-5"])
+def test_small_jumps(jump: str) -> None:
+    """sigma = x^2 + J sign(x - 2): the slope at 1 is infinite, but only next to it does the map know."""
+    layer = Layer(f"x**2 + {jump}*sign(x - 2)", normalization="rms", gain="1/2")
+    below, one = fixed_points(layer)
+    assert (below.stability, one.stability, one.slope) == ("attracting", "repelling", math.inf)
+    delta = np.array([below.complement])
+    assert float(layer.step.complement(delta)[0]) == pytest.approx(below.complement, rel=1e-14)
+    sides = below.complement * np.array([0.5, 2.0])
+    assert np.all(np.abs(layer.step.complement(sides) - below.complement) < np.abs(sides - below.complement))
+
+
+def test_a_jump_next_to_one() -> None:
+    """A jump of 1/4 at |x| = 4 keeps two inputs apart, by 1e-12."""
+    text = "abs(x) + 3/4*abs(x)**2 - 2*max(abs(x) - 3, 0)**2 + 1/4*(1 if abs(x) >= 4 else 0) + 2"
+    layer = Layer(text, normalization="rms")
+    point = below_one(layer)
+    assert 9e-13 < point.complement < 1e-12
+    assert float(layer.step.complement(np.array([point.complement]))[0]) == pytest.approx(point.complement, rel=1e-14)
 
 
 def test_small_slopes_keep_their_digits() -> None:
