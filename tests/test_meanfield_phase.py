@@ -195,6 +195,24 @@ def test_of_several_the_smallest_that_attracts(attracting: float, wanted: float)
     assert settled[0] == (attracting < 9)
 
 
+class Steady(Winding):
+    """The same with the slope that belongs to it: M = (v - b(v)) D."""
+
+    def second_slope(self, v: Any) -> Any:
+        rise = 3 * v * v - 12 * v + 8
+        return (1 - rise) * self.derivative(v) + self.second(v) / self.derivative(v) * self.derivative_slope(v)
+
+
+def test_two_solutions_between_neighbours_of_the_grid_are_seen() -> None:
+    """The turning point of b(v) at 2 - 2/sqrt(3) is put on the grid, so that b just below its value there is met."""
+    top = 2 - 2 / math.sqrt(3)
+    b = top * (top - 2) * (top - 4) + 3 - 1e-5
+    edge = _Edge.of(Steady(0.0), 4.0**4)  # type: ignore[arg-type]
+    rows, low, high = edge._brackets(np.array([b]))
+    assert rows.tolist() == [0, 0, 0]
+    assert low[0] < top == pytest.approx(high[0], rel=1e-7)
+
+
 def test_slopes_that_underflow_are_no_edge() -> None:
     """softshrink is 0 up to 1/2: below v = 1e-4 its moments underflow. By its closed forms with u = 1/(2 sqrt(v))."""
     for bias, w in zip((0.01, 1.0), edge_of_chaos("softshrink", [0.01, 1.0]).tolist(), strict=True):
@@ -382,8 +400,8 @@ def test_criticality_of_a_kink_where_the_variance_falls_to_zero() -> None:
 
 def test_thirty_digits_of_chi() -> None:
     """erf at w (1 + 1e-20), where w is the edge to 50 digits: chi - 1 = 1e-20 (1 + (log D)' (v - b)/(1 - slope))."""
-    bias = mp.mpf("0.04")
     with mp.workdps(60):
+        bias = mp.mpf("0.04")
         slope, square = SLOPES["erf"], SQUARES["erf"]
         v = mp.findroot(lambda v: v - square(v) / slope(v) - bias, 0.4)
         w = (1 + mp.mpf("1e-20")) / slope(v)
@@ -391,7 +409,7 @@ def test_thirty_digits_of_chi() -> None:
         wanted = mp.mpf("1e-20") * (1 + mp.diff(slope, v) / slope(v) * (v - bias) / (1 - parallel))
         exact = Fraction(int(w * 10**45), 10**45)
     found = chi_less_one(hermite.activation("erf"), exact, Fraction(1, 25), float(v), float(parallel))
-    assert found == pytest.approx(float(wanted), rel=1e-6)
+    assert found == pytest.approx(float(wanted), rel=1e-6, abs=0)
 
 
 def test_thirty_digits_are_asked_where_float64_cannot_tell(monkeypatch: pytest.MonkeyPatch) -> None:
