@@ -46,6 +46,7 @@ _REACHES = (0.25, 0.5, 0.7, 0.85, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
 _LARGE_MEAN = 1e6  # E sigma^2/variance beyond which rounding of sigma - c_0 exceeds 1e-14 (measured)
 
 
+_REFUSED: dict[Activation, str] = {}
 _BUILDING = threading.RLock()  # two threads that ask for one activation shall not both spend its second
 
 
@@ -55,7 +56,15 @@ def reduced_dual(sigma: Activation) -> Reduced:
     Raises ConstantActivationError, NotSquareIntegrableError, PrecisionError.
     """
     with _BUILDING:
-        return _built(sigma)
+        if sigma in _REFUSED:  # to find out again would take as long
+            raise PrecisionError(_REFUSED[sigma])
+        try:
+            return _built(sigma)
+        except PrecisionError as error:
+            if len(_REFUSED) >= 256:
+                _REFUSED.clear()
+            _REFUSED[sigma] = str(error)
+            raise
 
 
 @lru_cache(maxsize=256)

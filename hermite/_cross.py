@@ -26,6 +26,7 @@ from ._interpreter import evaluate_scaled
 from ._numeric import Scaled, basic, scaled_coefficients
 from ._recurrence import Array
 from ._rotation import Side, centred, covariance, on_a_line
+from .errors import PrecisionError
 
 _DEGREES = (64, 256, 2000)
 _CONVERGED = 4e-15  # of the variance: rounding of what is left after summing the series
@@ -38,12 +39,26 @@ _BLOCK = 1 << 15
 class PairMoments:
     """Mean and variance of sigma(s X) for each deviation s, and the correlation of each pair (0 if one is constant).
 
-    Means and variances beyond float64 are inf or 0; correlations are not affected.
+    Means are in units of exp(log_scale), and variances of its square: what is beyond float64 keeps its ratios.
     """
 
     mean: Array
     variance: Array
+    log_scale: Array
     correlation: Array
+
+    @property
+    def plain_mean(self) -> Array:
+        """The means themselves, inf or 0 beyond float64."""
+        with np.errstate(over="ignore", under="ignore"):
+            return np.asarray(self.mean * np.exp(self.log_scale))
+
+    @property
+    def plain_variance(self) -> Array:
+        """The variances themselves, inf or 0 beyond float64."""
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            factor = np.exp(self.log_scale)
+            return np.where(self.variance == 0, 0.0, self.variance * factor * factor)
 
 
 def pair_moments(sigma: Activation, deviations: Array, rho: Array) -> PairMoments:
@@ -51,38 +66,35 @@ def pair_moments(sigma: Activation, deviations: Array, rho: Array) -> PairMoment
 
     deviations: (n,), at least 0; rho: (n(n-1)/2,), correlations in [-1, 1] of the pairs (0, 1), (0, 2), ... by rows.
     Error about 1e-15 of sqrt(E sigma^2 E sigma^2). Milliseconds for each different deviation, 5 ms for each pair with
-    |rho| above 0.98 of a sigma with kinks. Raises as the moments of sigma do.
+    |rho| above 0.98 of a sigma with kinks. Raises as the moments of sigma do, and PrecisionError for such a pair where
+    sigma has a singular point (log|x|).
     """
     p = degree_of(sigma)
     if p is not None:
-        return _homogeneous(sigma, p, deviations, rho)
+        return _homogeneous(sigma, float(p), deviations, rho)
     distinct, of = np.unique(deviations, return_inverse=True)
-    series = [_moments_at(sigma, float(s)) for s in distinct]
-    factor = np.array([_exp(low.log_scale) for low, _ in series])
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = np.array([low.c0 for low, _ in series]) * factor
-        variance = np.array([low.variance for low, _ in series]) * factor * factor
-    return PairMoments(mean[of], variance[of], _correlations(sigma, distinct, of, rho))
+    lows = [_moments_at(sigma, float(s))[0] for s in distinct]
+    mean, variance, scale = (np.array([getattr(low, k) for low in lows]) for k in ("c0", "variance", "log_scale"))
+    flat = np.array([_moments_at(sigma, float(s))[1] for s in distinct])
+    variance[flat] = 0.0
+    return PairMoments(mean[of], variance[of], scale[of], _correlations(sigma, distinct, of, rho))
 
 
-def _homogeneous(sigma: Activation, p: Fraction, deviations: Array, rho: Array) -> PairMoments:
+def _homogeneous(sigma: Activation, p: float, deviations: Array, rho: Array) -> PairMoments:
     low = basic(sigma)
-    size = deviations ** float(p) * _exp(low.log_scale) if p else np.full_like(deviations, _exp(low.log_scale))
-    if low.variance <= (16 * 2.0**-52) ** 2 * low.second:  # the same constant on both sides of 0
-        return PairMoments(low.c0 * size, np.zeros_like(size), np.zeros_like(rho))
     still = deviations == 0
-    mean, variance = low.c0 * size, low.variance * size * size
-    correlation = np.asarray(reduced_dual(sigma)(rho))
+    with np.errstate(divide="ignore"):
+        scale = low.log_scale + (p * np.log(deviations) if p else np.zeros_like(deviations))
+    mean, variance = np.full_like(scale, low.c0), np.full_like(scale, low.variance)
     if np.any(still):  # the value at 0, which for p = 0 need not be the mean
-        at_zero = float(sigma(0.0))
-        mean[still], variance[still] = at_zero, 0.0
+        mean[still], variance[still], scale[still] = float(sigma(0.0)), 0.0, 0.0
+    if low.variance <= (16 * 2.0**-52) ** 2 * low.second:  # the same constant on both sides of 0
+        return PairMoments(mean, np.zeros_like(mean), scale, np.zeros_like(rho))
+    correlation = np.asarray(reduced_dual(sigma)(rho))
+    if np.any(still):
         i, j = np.triu_indices(len(deviations), 1)
         correlation[still[i] | still[j]] = 0.0
-    return PairMoments(mean, variance, correlation)
-
-
-def _exp(x: float) -> float:
-    return math.exp(x) if x < 709.0 else math.inf
+    return PairMoments(mean, variance, scale, correlation)
 
 
 @lru_cache(maxsize=4096)
@@ -159,6 +171,10 @@ def _summed(c: Array, i: NDArray[np.intp], j: NDArray[np.intp], rho: Array) -> A
 def _one(sigma: Activation, s: float, t: float, rho: float) -> float:
     """The correlation of one pair, whose series has not converged."""
     (low, _), (other, _) = _moments_at(sigma, s), _moments_at(sigma, t)
+    if any(piece.singular_lower or piece.singular_upper for piece in sigma.pieces):
+        raise PrecisionError(
+            f"the moments of {sigma.name} at correlation {rho:.6g} are not available: sigma has a singular point"
+        )
     first, second = (Side(_at(sigma, x), _values(_at(sigma, x), y)) for x, y in ((s, low), (t, other)))
     found = on_a_line(first, second, mirrored=rho < 0) if abs(rho) == 1.0 else covariance(first, second, rho)
     return max(-1.0, min(1.0, found / math.sqrt(low.variance) / math.sqrt(other.variance)))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hermite._activation import Activation
 from hermite._cross import PairMoments, pair_moments
 from hermite._numeric import moments
-from hermite.errors import PrecisionError
+from hermite.errors import ConstantActivationError, PrecisionError
 
 from ._batch import batch_gram
 from ._gram import unit_diagonal
@@ -91,15 +91,19 @@ def normalised(layer: Layer, found: PairMoments) -> Floats:
     """The Gram matrix of sigma's values, from their moments."""
     n = len(found.mean)
     i, j = np.triu_indices(n, 1)
-    mean, variance, rho = found.mean, found.variance, found.correlation
-    second = variance + mean * mean
     kind = layer.normalization if layer.order == "activation-first" else "none"
-    size = second if kind == "rms" else variance
-    if kind in ("layer", "rms") and not np.all(size > 0.0):
-        where = int(np.flatnonzero(size <= 0.0)[0])
-        raise ValueError(f"sigma is constant on input {where}, whose output cannot be normalised")
-    if kind == "layer":
-        return unpacked(rho, n)
+    rho, mean, variance = found.correlation, found.mean, found.variance
+    if kind in ("layer", "rms"):  # each input in units of its own: what is beyond float64 cancels
+        second = variance + mean * mean
+        size = variance if kind == "layer" else second
+        if not np.all(size > 0.0):
+            where = int(np.flatnonzero(size <= 0.0)[0])
+            raise ConstantActivationError(f"sigma is constant on input {where}, whose output cannot be normalised")
+        if kind == "layer":
+            return unpacked(rho, n)
+        pairs = _geometric_means(variance, i, j) * rho + mean[i] * mean[j]
+        return unpacked(np.clip(pairs / _geometric_means(second, i, j), -1.0, 1.0), n)
+    mean, variance = found.plain_mean, found.plain_variance
     pairs = _geometric_means(variance, i, j) * rho
     if kind == "center":
         return unpacked(pairs, n, variance)
@@ -107,10 +111,7 @@ def normalised(layer: Layer, found: PairMoments) -> Floats:
         c0, scale = _constants(layer)
         shift = mean - c0
         return unpacked((pairs + shift[i] * shift[j]) / scale, n, (variance + shift * shift) / scale)
-    pairs += mean[i] * mean[j]
-    if kind == "rms":
-        return unpacked(np.clip(pairs / _geometric_means(second, i, j), -1.0, 1.0), n)
-    return unpacked(pairs, n, second)
+    return unpacked(pairs + mean[i] * mean[j], n, variance + mean * mean)
 
 
 def _geometric_means(v: Floats, i: Indices, j: Indices) -> Floats:
@@ -122,6 +123,8 @@ def _geometric_means(v: Floats, i: Indices, j: Indices) -> Floats:
 def _constants(layer: Layer) -> tuple[float, float]:
     """c_0 and the variance of sigma at unit inputs."""
     found = moments(layer.unit_activation, 0)
+    if not found.variance > 0.0:
+        raise ConstantActivationError(f"{layer.label} divides by the variance of sigma, which is 0: it is constant")
     return float(found.coefficients[0]), found.variance
 
 

@@ -26,6 +26,7 @@ from _activations import DATA, SPECS
 from mpmath import mpf
 
 import hermite
+from hermite import _build, activation
 from hermite.errors import ConstantActivationError, NotSquareIntegrableError, PrecisionError
 
 STORED: dict[str, Any] = json.loads((Path(__file__).parent / "reference" / "duals.json").read_text())
@@ -617,3 +618,13 @@ def test_no_warning_anywhere() -> None:
                 getattr(d, verb)([-1.0, -1 + 2.0**-53, -5e-324, -0.0, 0.0, 5e-324, 1 - 2.0**-53, 1.0, np.nan])
             d.complement([0.0, 5e-324, 1e-310, 1.0, 2.0, np.nan])
             d.log_reduced([-np.inf, -1e308, -1e300, -5e-324, 0.0, np.nan])
+
+
+def test_a_refusal_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    sigma, built = activation("log(abs(x - 1/3))"), []
+    original = _build._unconverged
+    monkeypatch.setattr(_build, "_unconverged", lambda *a: built.append(1) or original(*a))
+    for _ in range(3):
+        with pytest.raises(PrecisionError, match="singular point"):
+            hermite.Dual(sigma)
+    assert len(built) == 1

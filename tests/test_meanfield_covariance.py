@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
 from typing import Any
 
 import mpmath
@@ -12,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermite.errors import PrecisionError
+from hermite import activation
+from hermite.errors import ConstantActivationError, PrecisionError
 from meanfield import Layer, correlation, trajectory
 from meanfield._covariance import branch
 
@@ -143,7 +145,7 @@ def test_an_input_of_norm_zero() -> None:
 
 
 def test_what_sigma_makes_constant_cannot_be_normalised() -> None:
-    with pytest.raises(ValueError, match="sigma is constant on input 0"):
+    with pytest.raises(ConstantActivationError, match="sigma is constant on input 0"):
         Layer("x if x > 8 else 0", normalization="rms")([[1e-6, 0.0], [0.0, 16.0]])
 
 
@@ -319,3 +321,17 @@ def test_norms_at_the_ends_of_float64() -> None:
     assert Y[0, 0] == pytest.approx(1e-20, rel=1e-14, abs=0)
     assert Y[1, 1] == pytest.approx(1.0, rel=1e-6)
     assert Y[0, 1] == pytest.approx(1e-10 * 5e-4 * math.sqrt(2 / math.pi), rel=1e-6, abs=0)
+
+
+def test_constants_of_a_constant_activation() -> None:
+    for G in (inputs(), np.eye(2)):
+        with pytest.raises(ConstantActivationError):
+            Layer("0*x", normalization="constant")(G)
+
+
+@pytest.mark.parametrize("kind", ["layer", "rms"])
+@pytest.mark.parametrize("name", ["relu", "tanh"])
+def test_normalisation_does_not_see_the_scale_of_sigma(name: str, kind: Any) -> None:
+    plain = Layer(name, normalization=kind)(inputs())
+    for factor in (Fraction(1, 10**200), Fraction(10) ** 200):
+        assert Layer(factor * activation(name), normalization=kind)(inputs()) == pytest.approx(plain, abs=1e-15)
