@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._activation import Activation
-from ._build import reduced_dual
+from ._build import MAX_CUTS, reduced_dual
 from ._homogeneity import degree_of
 from ._interpreter import evaluate_scaled
 from ._numeric import Scaled, basic, scaled_coefficients
 from ._recurrence import Array
-from ._rotation import Side, centred, covariance, on_a_line
+from ._rotation import Side, centred, covariance, cuts, on_a_line
 from .errors import PrecisionError
 
 _DEGREES = (64, 256, 2000)
@@ -171,10 +171,10 @@ def _summed(c: Array, i: NDArray[np.intp], j: NDArray[np.intp], rho: Array) -> A
 def _one(sigma: Activation, s: float, t: float, rho: float) -> float:
     """The correlation of one pair, whose series has not converged."""
     (low, _), (other, _) = _moments_at(sigma, s), _moments_at(sigma, t)
-    if any(piece.singular_lower or piece.singular_upper for piece in sigma.pieces):
-        raise PrecisionError(
-            f"the moments of {sigma.name} at correlation {rho:.6g} are not available: sigma has a singular point"
-        )
+    singular = any(piece.singular_lower or piece.singular_upper for piece in sigma.pieces)
+    if singular or max(len(cuts(_at(sigma, x))) for x in (s, t)) > MAX_CUTS:
+        why = "has a singular point" if singular else "varies on too many scales"
+        raise PrecisionError(f"the moments of {sigma.name} at correlation {rho:.6g} are not available: sigma {why}")
     first, second = (Side(_at(sigma, x), _values(_at(sigma, x), y)) for x, y in ((s, low), (t, other)))
     found = on_a_line(first, second, mirrored=rho < 0) if abs(rho) == 1.0 else covariance(first, second, rho)
     return max(-1.0, min(1.0, found / math.sqrt(low.variance) / math.sqrt(other.variance)))

@@ -40,6 +40,15 @@ def as_fraction(value: Any, argument: str) -> Fraction:
     return exact
 
 
+def shown(value: Fraction) -> str:
+    """A short text of any rational, also beyond float64."""
+    try:
+        return f"{float(value):g}"
+    except OverflowError:
+        digits = len(str(abs(value.numerator) // value.denominator))
+        return f"{'-' if value < 0 else ''}1e{digits - 1} or more"
+
+
 def text_fraction(text: str, argument: str) -> Fraction:
     """The exact number of a decimal or a fraction; exponents are short, for 1e1000000000 would be written out."""
     match = re.fullmatch(r"[+-]?(\d+/\d+|(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?)", text)

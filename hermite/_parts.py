@@ -325,9 +325,10 @@ def evaluate(f: Block, rho: Array) -> Array:
 
     def run(piece: slice) -> None:
         work = workspace(min(BLOCK, piece.stop - piece.start))
-        for start in range(piece.start, piece.stop, BLOCK):
-            part = slice(start, min(start + BLOCK, piece.stop))
-            into_block(f, flat[part], out[part], work)
+        with np.errstate(over="ignore"):  # 1 - rho^2 of a rho that is about to be refused
+            for start in range(piece.start, piece.stop, BLOCK):
+                part = slice(start, min(start + BLOCK, piece.stop))
+                into_block(f, flat[part], out[part], work)
 
     over_pieces(run, len(flat), max(_SHARED, -(-len(flat) // cores())))
     return out.reshape(np.shape(rho))

@@ -16,7 +16,7 @@ from hermite._activation import Activation, ActivationLike, activation
 from hermite._build import reduced_dual
 from hermite._dual import Dual, inside, shaped
 from hermite._homogeneity import degree_of
-from hermite._numbers import as_fraction
+from hermite._numbers import as_fraction, shown
 from hermite._numeric import isometry_strength, linearity, second_moment
 
 from ._covariance import advance
@@ -26,6 +26,7 @@ from ._variances import VarianceMap, variances_of
 
 Floats: TypeAlias = NDArray[np.float64]
 _EPS = 2.0**-52
+_SMALLEST = Fraction(1, 10**150)
 Normalization: TypeAlias = Literal["layer", "rms", "center", "constant", "none", "batch"]
 Order: TypeAlias = Literal["activation-first", "normalization-first"]
 
@@ -85,9 +86,16 @@ class Layer:
         if self.gain == 0:
             raise ValueError("gain must not be 0: the layer would forget its input")
         if self.bias_variance < 0:
-            raise ValueError(f"bias_variance must not be negative, got {float(self.bias_variance):g}")
+            raise ValueError(f"bias_variance must not be negative, got {shown(self.bias_variance)}")
         if not 0 <= self.skip < 1:
-            raise ValueError(f"skip must lie in [0, 1), got {float(self.skip):g}: at 1 the layer would do nothing")
+            raise ValueError(f"skip must lie in [0, 1), got {shown(self.skip)}: at 1 the layer would do nothing")
+        for name in ("gain", "bias_variance"):
+            size = abs(getattr(self, name))
+            if size and not _SMALLEST <= size <= 1 / _SMALLEST:
+                raise ValueError(
+                    f"{name} must lie between 1e-150 and 1e150 in size, whose squares are in float64, got "
+                    f"{shown(getattr(self, name))}"
+                )
 
     def __repr__(self) -> str:
         return f"Layer({', '.join([repr(self.activation), *(f'{k}={v!r}' for k, v in self.options.items())])})"

@@ -93,10 +93,10 @@ def test_scalars_arrays_and_what_lies_beyond_one(options: dict[str, Any]) -> Non
     assert np.shape(layer.map([[0.1, 0.2]])) == (1, 2)
     assert np.isnan(layer.map(math.nan))
     assert layer.map(1.0) == 1.0 == layer.map(1 + 1e-15)
-    for rho in (1.001, -1.001):
-        with pytest.raises(ValueError, match=rf"rho must lie in \[-1, 1\], got {rho}"):
+    for rho in (1.001, -1.001, 1e300):
+        with pytest.raises(ValueError, match=rf"rho must lie in \[-1, 1\], got {rho}".replace("+", r"\+")):
             layer.map(rho)
-        with pytest.raises(ValueError, match=rf"rho must lie in \[-1, 1\], got {rho}"):
+        with pytest.raises(ValueError, match=r"rho must lie in \[-1, 1\], got "):
             layer.slope(rho)
 
 
@@ -211,6 +211,11 @@ def test_maps_are_absolutely_monotone_kernels(
         ({"skip": 1}, r"skip must lie in \[0, 1\), got 1"),
         ({"skip": -0.5}, r"skip must lie in \[0, 1\), got -0.5"),
         ({"skip": None}, "skip must be a real number, got None"),
+        ({"skip": "1e400"}, r"skip must lie in \[0, 1\), got 1e400 or more"),
+        ({"gain": "-1e400"}, "gain must lie between 1e-150 and 1e150 in size, .* got -1e400 or more"),
+        ({"gain": 1e-300}, "gain must lie between 1e-150 and 1e150 in size, .* got 1e-300"),
+        ({"bias_variance": "1e400"}, "bias_variance must lie between 1e-150 and 1e150 in size, .* got 1e400 or more"),
+        ({"bias_variance": "-1e400"}, "bias_variance must not be negative, got -1e400 or more"),
     ],
 )
 def test_wrong_options_are_named(options: dict[str, Any], message: str) -> None:
