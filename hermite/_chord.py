@@ -91,13 +91,9 @@ class Chords:
         """h(1 - s^2) by the change of f: the only way where h(1) is infinite."""
         return float(self.f.upper.change(np.array([s]))[0]) / (s * s)
 
-    @property
-    def has_digits(self) -> bool:
-        """Whether `fall` has relative accuracy for every u."""
-        return not self.f.missing or self._bend is not None
-
     @cached_property
     def _bend(self) -> tuple[End, float] | None:
+        """What gives `fall` relative accuracy where the series has not converged; None where it has to be subtracted."""
         return None if isinstance(self.f.upper, PowerEnd) else _bend_of(self.sigma, self.f)
 
     @property

@@ -15,6 +15,7 @@ Read by meanfield's fixed points.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from fractions import Fraction
 from functools import lru_cache
@@ -26,12 +27,13 @@ from ._homogeneity import degree_of
 from ._numeric import Scaled
 from ._slope import derivative
 from ._tree import Node
-from .errors import PrecisionError
+from .errors import ActivationParseError, PrecisionError
 
 _DIGITS = (30, 45)  # of E tau^2 and E tau'^2
 _KEPT = 15  # of their difference
 _NOTHING = 1e-28
 _SMALL_MEAN = 0.03  # of the deviation: where float64 has lost two digits of c_0
+_FAR = 300.0  # logarithm of the size of sigma, beyond which its mean may leave float64
 _ROUNDING_CALLABLE = 1e-13
 
 
@@ -47,24 +49,22 @@ def excess(sigma: Activation, slope: float, low: Scaled, ratio: Fraction, *, cen
     if not centred and degree_of(sigma) == 1:
         return float(1 - ratio) * mean  # tau = x tau', so E tau^2 = E tau'^2
     try:
-        value = _balance(sigma, ratio, centred)
-    except PrecisionError:
+        share = _balance(sigma, ratio, centred)
+    except (PrecisionError, ActivationParseError):  # the slope of a very long text is too long
         return slope - mu
-    found = value / low.variance * math.exp(-2 * low.log_scale)
-    return 0.0 if abs(found) <= _NOTHING * mu else found
+    return 0.0 if abs(share) <= _NOTHING else share * slope
 
 
 @lru_cache(maxsize=256)
 def _balance(sigma: Activation, ratio: Fraction, centred: bool) -> float:
-    """E tau'^2 - ratio E (tau - c)^2: each by itself, since an integrand that cancels for all x would never settle."""
+    """1 - ratio E (tau - c)^2/E tau'^2; two moments, since one integrand that cancels for all x would never settle."""
     from .multiprecision import second_moment, variance
 
     slope = Activation(derivative(sigma.expr), f"the slope of {sigma.name}", "derivative")
     spread = variance if centred else second_moment
     for digits in _DIGITS:
-        first = _exact(second_moment(slope, digits=digits))
-        rest = first - ratio * _exact(spread(sigma, digits=digits))
-        if abs(rest) >= first / 10 ** (digits - _KEPT) or abs(rest) <= first * Fraction(_NOTHING):
+        rest = 1 - ratio * _exact(spread(sigma, digits=digits)) / _exact(second_moment(slope, digits=digits))
+        if abs(rest) >= 10.0 ** (_KEPT - digits) or abs(rest) <= _NOTHING:
             break  # it has its digits, or is nothing
     return float(rest)
 
@@ -79,8 +79,9 @@ def mean_ratio(sigma: Activation, low: Scaled) -> float:
     """c_0^2/V to relative accuracy, for a c_0 that is not 0; of a callable as float64 has it."""
     size = math.sqrt(low.variance)
     c_0 = low.c0
-    if abs(c_0) < _SMALL_MEAN * size and not sigma.is_opaque:
-        c_0 = _mean(sigma) * math.exp(-low.log_scale)
+    if abs(c_0) < _SMALL_MEAN * size and abs(low.log_scale) < _FAR and not sigma.is_opaque:
+        with contextlib.suppress(PrecisionError):
+            c_0 = _mean(sigma) * math.exp(-low.log_scale)
     return (c_0 / size) ** 2
 
 
