@@ -93,7 +93,7 @@ class Chords:
 
     @cached_property
     def _bend(self) -> tuple[End, float] | None:
-        """What gives `fall` relative accuracy where the series has not converged; None where it has to be subtracted."""
+        """What `fall` is made of where the series has not converged; None where it is left to subtract."""
         return None if isinstance(self.f.upper, PowerEnd) else _bend_of(self.sigma, self.f)
 
     @property
