@@ -39,7 +39,7 @@ _NEGLIGIBLE = 2e-17
 _ACCEPTED = 5e-16
 _TRIMMED = 4e-17
 _AGREEMENT = 5e-15
-MAX_CUTS = 80
+_MAX_CUTS = 80
 _FAR = 300.0  # logarithm of sigma's scale: products of two of its values still fit
 _LEADING = 0.04  # of f where its absolute error may stand for a relative one
 _REACHES = (0.25, 0.5, 0.7, 0.85, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
@@ -126,7 +126,7 @@ def _unconverged(sigma: Activation, low: Scaled, weights: Array, tail: float) ->
         )
     if abs(low.log_scale) > _FAR:
         raise PrecisionError(f"the dual of {sigma.name} near |rho| = 1 needs values beyond float64")
-    if len(cuts(sigma)) > MAX_CUTS:
+    if len(cuts(sigma)) > _MAX_CUTS:
         raise PrecisionError(f"the dual of {sigma.name} is not available to 1e-14: sigma varies on too many scales")
     parity = _sign_of(weights)
     accuracy = OF_CALLABLES if sigma.is_opaque else ACCURACY

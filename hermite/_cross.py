@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._activation import Activation
-from ._build import MAX_CUTS, reduced_dual
+from ._build import reduced_dual
 from ._homogeneity import degree_of
 from ._interpreter import evaluate_scaled
 from ._numeric import Scaled, basic, scaled_coefficients
 from ._recurrence import Array
-from ._rotation import Side, centred, covariance, cuts, on_a_line
+from ._rotation import Side, centred, covariance, on_a_line
 from .errors import PrecisionError
 
 _DEGREES = (64, 256, 2000)
@@ -33,6 +33,8 @@ _CONVERGED = 4e-15  # of the variance: rounding of what is left after summing th
 _LAST = 1e-17
 _NEGLIGIBLE = 1e-16
 _BLOCK = 1 << 15
+_BOTH = 0.95
+_AGREEMENT = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,14 +172,29 @@ def _summed(c: Array, i: NDArray[np.intp], j: NDArray[np.intp], rho: Array) -> A
 
 def _one(sigma: Activation, s: float, t: float, rho: float) -> float:
     """The correlation of one pair, whose series has not converged."""
-    (low, _), (other, _) = _moments_at(sigma, s), _moments_at(sigma, t)
     singular = any(piece.singular_lower or piece.singular_upper for piece in sigma.pieces)
-    if singular or max(len(cuts(_at(sigma, x))) for x in (s, t)) > MAX_CUTS:
-        why = "has a singular point" if singular else "varies on too many scales"
-        raise PrecisionError(f"the moments of {sigma.name} at correlation {rho:.6g} are not available: sigma {why}")
+    if singular or (sigma.is_opaque and not _integrable(sigma, s, t, rho < 0)):
+        raise PrecisionError(
+            f"the moments of {sigma.name} at correlation {rho:.6g} are not available: sigma has a singular point"
+        )
+    return max(-1.0, min(1.0, _integrated(sigma, s, t, rho)))
+
+
+def _integrated(sigma: Activation, s: float, t: float, rho: float) -> float:
+    low, other = _moments_at(sigma, s)[0], _moments_at(sigma, t)[0]
     first, second = (Side(_at(sigma, x), _values(_at(sigma, x), y)) for x, y in ((s, low), (t, other)))
     found = on_a_line(first, second, mirrored=rho < 0) if abs(rho) == 1.0 else covariance(first, second, rho)
-    return max(-1.0, min(1.0, found / math.sqrt(low.variance) / math.sqrt(other.variance)))
+    return found / math.sqrt(low.variance) / math.sqrt(other.variance)
+
+
+@lru_cache(maxsize=256)
+def _integrable(sigma: Activation, s: float, t: float, mirrored: bool) -> bool:
+    """Whether the integral agrees with the series where both serve: of a callable no singular point is known."""
+    rho = -_BOTH if mirrored else _BOTH
+    degree = _DEGREES[-1]
+    c = np.array([_coefficients(sigma, x, degree)[0] for x in (s, t)])
+    series = float(np.sum(c[0] * c[1] * rho ** np.arange(degree + 1)))
+    return abs(_integrated(sigma, s, t, rho) - series) <= _AGREEMENT
 
 
 def _values(sigma: Activation, low: Scaled) -> Callable[[Array], Array]:

@@ -230,5 +230,12 @@ def test_a_logarithm_by_its_closed_form(rho: float) -> None:
 
 @pytest.mark.parametrize("rho", [-1.0, 0.999, 1.0])
 def test_singular_points_are_refused_where_no_series_serves(rho: float) -> None:
-    with pytest.raises(PrecisionError, match="singular point"):
-        one("log(abs(x))", S, T, rho)
+    def root(x: np.ndarray) -> np.ndarray:
+        return np.sqrt(np.abs(x))
+
+    for sigma in ("log(abs(x))", "sqrt(abs(x - 0.3))", root):
+        with pytest.raises(PrecisionError, match="singular point"):
+            pair_moments(activation(sigma), np.array([S, T]), np.array([rho]))
+    # of a callable that is known too: its integral disagrees with its series
+    found = pair_moments(activation(root), np.array([S, T]), np.array([0.9]))
+    assert found.correlation == pytest.approx(one("sqrt(abs(x))", S, T, 0.9).correlation, abs=1e-13)
