@@ -31,7 +31,7 @@ from hermite.errors import PrecisionError
 
 from ._bracketed import bracketed
 from ._critical import chi_less_one
-from ._variance_grid import on_grid
+from ._variance_grid import LARGEST, on_grid
 from ._variances import VariancePoint, variances_of
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -43,7 +43,6 @@ _DOUBLE = 2.0**-26
 _NOISE = 1e-14
 _SMALL = 1e-8  # a slope that is a difference (tanhshrink) has no digits at smaller variances
 _WIDE = 64.0  # critical variances are seldom so many times larger than the bias variance
-_LARGEST = 4.0**32  # of all grids
 _NEAREST = 1e-60  # 1 - c: nothing critical is nearer
 
 
@@ -247,7 +246,7 @@ class _Edge:
     def of(cls, m: ByVariance, reach: float = math.inf) -> _Edge:
         """Over variances up to some reach; whether sigma is resolved so far is kept in `complete`."""
         columns = on_grid(m, ("second", "second_slope", "derivative", "derivative_slope"), 0.0, reach)
-        complete = bool(len(columns[0])) and columns[0][-1] > 0.5 * min(reach, _LARGEST)
+        complete = bool(len(columns[0])) and columns[0][-1] > 0.5 * min(reach, LARGEST)
         v, second, second_slope, slope, bend = (column[columns[3] > 0] for column in columns)
         rise = 1 - second_slope / slope + second / slope * (bend / slope)
         turning = (np.sign(rise[:-1]) * np.sign(rise[1:]) < 0) & (np.abs(rise[:-1]) + np.abs(rise[1:]) > _NOISE)

@@ -18,6 +18,7 @@ Floats: TypeAlias = NDArray[np.float64]
 # density of log X^2, and its Mellin transform falls like exp(-pi |w|/2)
 _POINTS = 8
 _REACH = 32  # from 4^-32 to 4^32
+LARGEST = 4.0**_REACH
 
 
 @lru_cache(maxsize=4096)

@@ -26,7 +26,7 @@ from hermite._by_variance import ByVariance, by_variance
 from hermite.errors import ConstantActivationError
 
 from ._bracketed import bracketed
-from ._variance_grid import on_grid
+from ._variance_grid import LARGEST, on_grid
 
 if TYPE_CHECKING:
     from ._layer import Layer
@@ -164,13 +164,20 @@ class VarianceMap:
         touching = [VariancePoint(q, 1.0, "half-stable", math.inf) for q in double.tolist()]
         return tuple(sorted([*found, *roots, *touching], key=lambda point: point.variance))
 
+    def _check_far(self) -> None:
+        """Raise PrecisionError where sigma is not resolved as far as a fixed point may lie."""
+        v = self.sampled()[0]
+        top = float(v[-1]) if len(v) else 1.0
+        if 16 * top < min(LARGEST, self.gain_squared * self._bound()):
+            self._block_at(np.array([16 * top]))
+
     def _excess(self, q: Floats) -> Floats:
         """q'/q - 1, but for a factor that is positive."""
         block = self.block(q)
         return (block - q) / np.maximum(block, q)
 
     def led_to(self, q: float) -> VariancePoint | None:
-        """Where the variance of an input ends, None where it grows without bound.
+        """Where the variance of an input ends, None where it grows without bound (or beyond 4^32).
 
         An increasing map leads to the next fixed point on the side it moves to. Where it falls, it falls by no more
         than the square root: E sigma(sqrt(v) X)^2 sqrt(v) increases. So a step beyond a fixed point comes nearer to it,
@@ -185,6 +192,7 @@ class VarianceMap:
                 return min(self._points, key=lambda p: abs(p.variance - q))
             ahead = [p for p in self._points if (p.variance > q) == (excess > 0)]
             if not ahead and excess > 0:
+                self._check_far()
                 return None
             point = ahead[0] if excess > 0 else ahead[-1]
             between = np.linspace(q, point.variance, _POINTS)

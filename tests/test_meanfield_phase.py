@@ -302,6 +302,16 @@ def test_unbounded_has_no_numbers() -> None:
     )
 
 
+def test_unbounded_is_not_said_of_what_is_not_seen() -> None:
+    """x + sin(x)^2 is resolved up to v = 1e8 and keeps one of 9e9; 5 exp(x) overflows, which is unbounded enough."""
+    with pytest.raises(PrecisionError, match="is not resolved in float64 at variance"):
+        phase("x + sin(x)**2", 1 - 1e-10, 0.5)
+    # v = w (v + E sin^4) + b, where E sin^4 is 3/8 but for exp(-2 v)
+    assert phase("x + sin(x)**2", 0.9, 0.5).variance == pytest.approx(8.375, rel=1e-5)
+    assert phase("5*exp(x)", 1, 0).name == "unbounded"
+    assert phase("relu", 3, 0).name == "unbounded"
+
+
 def test_relu_keeps_the_variance_it_is_given() -> None:
     """v_0 = w + b, and w = 2 keeps it."""
     found = phase("relu", 2, 0)

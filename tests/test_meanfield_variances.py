@@ -361,7 +361,7 @@ def test_led_to_is_where_iteration_goes(name: str, q: float, gain: float, bias: 
     if led is None:
         assert reached > q
     elif abs(led.slope) < 0.9 and iterated(map_, reached, 1) == pytest.approx(reached, rel=1e-12):
-        assert reached == pytest.approx(led.variance, rel=1e-9, abs=1e-12)
+        assert reached == pytest.approx(led.variance, rel=1e-9, abs=1e-6)  # 0 is approached for ever
 
 
 def test_a_step_may_lead_beyond_a_point_that_repels() -> None:
