@@ -66,6 +66,11 @@ class Chords:
         terms = v * np.exp(j * math.log(t)) if t > 0 else np.zeros(1)
         return float(np.sum(terms)), float(np.sum(j[: len(terms)] * terms))
 
+    def tangent(self, t: float) -> float:
+        """f'(t), for t in [0, BORDER], to its own digits where it is small."""
+        w = self.f.weights[1 : _TERMS + 1]
+        return float(np.sum(w * np.arange(1, len(w) + 1) * t ** np.arange(len(w))))
+
     def fall(self, u: float) -> tuple[float, float]:
         """h(1) - h(1 - u), for u in [0, 1 - BORDER], and u h'(1 - u); h(1) must be finite."""
         if not self.f.missing:

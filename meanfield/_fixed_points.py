@@ -195,7 +195,7 @@ class _Meeting:
             return self._far_from_one()
         if math.isinf(self.chords.steepest):
             u = _solution(self._inverse_chord, 1.0 / (1.0 + self.nu), 1e-2, 1.0 - BORDER)
-            less = 1.0 + self.nu - float(self.step.f.upper.slope(np.array([math.sqrt(u)]))[0])
+            less = 1.0 + self.nu - self._slope_of_f(u)
         elif self.excess > 0.0:
             p, k = self.chords.curvature
             start = (self.excess / k) ** (2 / p) if p == p else 1e-2
@@ -203,29 +203,34 @@ class _Meeting:
             less = self.chords.fall(u)[1]
         else:
             return None
-        return self._attracting(1.0 - u * float(self.ratio), u * float(self.ratio), self.weight * less)
+        complement = u * float(self.ratio)
+        return self._attracting(1.0 - complement, complement, less, self._slope_of_f(u))
 
     def _far_from_one(self) -> FixedPoint:
         first = self.chords.rest  # h(t) - 1 >= h'(0) t
         t = _solution(self.chords.rise, self.nu, self.nu / first, BORDER)
-        less = self.weight * (1.0 - t) / t * self.chords.rise(t)[1]
+        complement, less = (1.0 - t) * float(self.ratio), (1.0 - t) / t * self.chords.rise(t)[1]
         if self.ratio == 1:
-            return self._attracting(t, 1.0 - t, less)
-        rho = np.array([1.0 - (1.0 - t) * float(self.ratio)])
+            return self._attracting(t, 1.0 - t, less, self.chords.tangent(t))
+        rho = np.array([1.0 - complement])
         for _ in range(3):  # what t has lost of a small rho, the map restores
             rho = self.step(rho)
-        return self._attracting(float(rho[0]), (1.0 - t) * float(self.ratio), less)
+        return self._attracting(float(rho[0]), complement, less, self.chords.tangent(t))
 
-    def _attracting(self, rho: float, complement: float, less: float) -> FixedPoint:
-        """less: 1 - kappa'(rho)."""
-        slope = 1.0 - less if less < 0.5 else float(self.step.slope(np.array([rho]))[0])
+    def _attracting(self, rho: float, complement: float, less: float, tangent: float) -> FixedPoint:
+        """less: 1 - kappa'(rho) over the weight, h(t) - f'(t); tangent: f'(t)."""
+        less *= self.weight
+        slope = 1.0 - less if less < 0.5 else self.step.keep + self.weight * tangent
         return FixedPoint(rho, complement, slope, "attracting", slope, _length(less, slope))
+
+    def _slope_of_f(self, u: float) -> float:
+        """f'(1 - u) next to 1."""
+        return float(self.step.f.upper.slope(np.array([math.sqrt(u)]))[0])
 
     def _inverse_chord(self, u: float) -> tuple[float, float]:
         """1/h(1 - u) and its derivative in log u."""
-        s = math.sqrt(u)
-        h = self.chords.slope(s)
-        return 1.0 / h, (1.0 - float(self.step.f.upper.slope(np.array([s]))[0]) / h) / h
+        h = self.chords.slope(math.sqrt(u))
+        return 1.0 / h, (1.0 - self._slope_of_f(u) / h) / h
 
 
 def _length(less: float, slope: float) -> float:

@@ -387,6 +387,17 @@ def test_small_slopes_keep_their_digits() -> None:
         assert abs(point.slope / (mp.diff(f, (root + b) / (1 + b)) / (1 + b)) - 1) <= 1e-14
 
 
+def test_far_below_doubles() -> None:
+    """He_8 with a bias b: f = t^8, so rho* is about b^8, and kappa' about 8 b^7."""
+    point = below_one(Layer("He(8, x)", bias_variance="1e-30", normalization="layer"))
+    assert point.rho < 1e-239
+    assert point.stability == "attracting"
+    mix = below_one(Layer("He(4, x) - 4*He(7, x)", bias_variance="1e-6"))
+    assert 0 < mix.rho < 1e-22
+    assert 0 < mix.slope < 1e-16
+    assert mix.correlation_length == pytest.approx(-1 / math.log(mix.slope), rel=1e-14)
+
+
 def test_order_and_constant() -> None:
     """Normalised first, relu is as with rms after it; constants of unit inputs are those of layer normalisation."""
     for bias in (0, "0.2"):
