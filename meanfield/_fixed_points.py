@@ -34,11 +34,13 @@ from hermite._activation import Activation
 from hermite._chord import BORDER, Chords
 from hermite._excess import at_deviation, excess, mean_ratio
 from hermite._homogeneity import degree_of
+from hermite.errors import PrecisionError
 
 from ._layer import Layer
 from ._step import Step
 
 Stability: TypeAlias = Literal["attracting", "superattracting", "repelling", "marginal", "neutral"]
+_NEAREST = 1e-300
 _CANCELS = 0.1  # of f'(1) - 1 - nu: below it a difference of floats has lost a digit
 
 
@@ -75,9 +77,10 @@ def fixed_points(layer: Layer) -> tuple[FixedPoint, ...]:
 
     They are 1, -1 if the map is odd, and at most one in [0, 1), which then attracts everything in (-1, 1); a layer that
     keeps every correlation is answered by -1, 0 and 1, "neutral". The complement of each has relative accuracy 1e-13,
-    as the distance of its slope from 1, also next to 1 and where the layer is nearly critical: slopes at 1 are decided
-    by multiprecision, and one that is 1 to 1e-28 is "marginal". Of a callable float64 is all there is: marginal means
-    1e-13, and a nearly critical layer has fewer digits; so has one whose diagonal is solved for ("center", "none").
+    as the correlation length of those that attract, also next to 1 and where the layer is nearly critical: slopes at 1
+    are decided by multiprecision, and one that is 1 to 1e-28 is "marginal". Of a callable float64 is all there is:
+    marginal means 1e-13, and a nearly critical layer has fewer digits; so has one whose diagonal is solved for
+    ("center", "none").
 
     Raises ValueError for a sequence of layers and where there is no map of correlations (`Layer.map`); the errors of
     the dual. Source: arXiv:2410.20107 for the number of fixed points; derived in `meanfield._fixed_points`.
@@ -245,6 +248,8 @@ def _solution(rising: Callable[[float], tuple[float, float]], target: float, sta
     """
     low, x = 0.0, min(start, high)
     for _ in range(200):
+        if x < _NEAREST:
+            raise PrecisionError(f"the fixed point lies nearer than {_NEAREST:g} to 0 or 1, beyond float64")
         value, rate = rising(x)
         low, high = (low, x) if value >= target else (x, high)
         new = _newton(x, value, rate, target)

@@ -24,6 +24,7 @@ Floats: TypeAlias = NDArray[np.float64]
 
 _BLOCK = 1 << 16
 _SMALLEST = 1e-290
+_NEAR = 0.9
 _ROUNDING = 2e-15  # relative error of f on [0, 1]: 1e-15 was seen; of a callable with small coefficients 1e-12
 _ROUNDING_CALLABLE = 1e-12
 
@@ -76,8 +77,16 @@ class Step:
 
     def __call__(self, rho: Floats) -> Floats:
         """kappa over an array; NaN stays NaN, and what exceeds 1 by more than rounding is a ValueError."""
-        value = self.f(rho if not self.shift else self.shift + self.share * rho)
+        value = self.f(rho) if not self.shift else self._biased(rho)
         return value if self.is_plain and not self.offset else self.around(rho, value)
+
+    def _biased(self, rho: Floats) -> Floats:
+        """f(t); next to 1, where t would be rounded, by its distance."""
+        value = self.f(self.shift + self.share * rho)
+        near = (rho > _NEAR) & (rho <= 1.0)
+        if np.any(near):
+            value[near] = 1.0 - self.f.complement(self.share * (1.0 - rho[near]))
+        return value
 
     def around(self, rho: Floats, value: Floats) -> Floats:
         """kappa from f(t), in place where it may be."""
@@ -86,9 +95,8 @@ class Step:
         if self.keep:
             value *= 1.0 - self.keep
             value += self.keep * rho
-        if not self.is_plain:
-            np.clip(value, -1.0, 1.0, out=value)
-            value[rho == 1.0] = 1.0
+        np.clip(value, -1.0, 1.0, out=value)
+        value[rho == 1.0] = 1.0  # offset + scale may miss it by an ulp
         return value
 
     def slope(self, rho: Floats) -> Floats:

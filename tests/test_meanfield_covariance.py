@@ -122,8 +122,10 @@ def test_a_stack_is_a_stack() -> None:
 @pytest.mark.parametrize("name", ["relu", "hardtanh", "tanh"])
 def test_inputs_that_coincide_stay_so(name: str, kind: Any) -> None:
     K = inputs()[np.ix_([0, 0, 2], [0, 0, 2])]
-    Y = Layer(name, normalization=kind, bias_variance=0.1, skip=0.3)(K)
-    assert Y[0, 0] == Y[0, 1] == Y[1, 1]
+    for order, G in itertools.product(ORDERS, (K, correlation(K))):
+        for options in ({}, {"bias_variance": 0.1, "skip": 0.3}):
+            Y = Layer(name, normalization=kind, order=order, **options)(G)  # type: ignore[arg-type]
+            assert Y[0, 0] == Y[0, 1] == Y[1, 1]
 
 
 def test_an_input_of_norm_zero() -> None:

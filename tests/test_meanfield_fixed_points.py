@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from hermite import activation
 from hermite._build import reduced_dual
 from hermite._chord import BORDER, Chords
+from hermite.errors import PrecisionError
 from meanfield import FixedPoint, Layer, fixed_points
 
 HERE = Path(__file__).parent / "reference"
@@ -601,3 +602,10 @@ def test_no_fixed_point_is_missed(layer: Layer) -> None:
     for part in np.unique(between):
         signs = np.sign(excess[between == part])
         assert np.all(signs == signs[0])
+
+
+def test_what_lies_beyond_float64_is_refused() -> None:
+    # 1 - rho of about exp(-1000): 1 - f(1 - delta) of sqrt|x| is delta times a logarithm of delta
+    layer = Layer("sqrt(abs(x))", normalization="none", gain=0.001**0.5, bias_variance=1)
+    with pytest.raises(PrecisionError, match="nearer than 1e-300"):
+        fixed_points(layer)

@@ -192,9 +192,12 @@ def test_maps_are_absolutely_monotone_kernels(
 ) -> None:
     layer = Layer(name, normalization=kind, bias_variance=bias, skip=skip)
     low, high = sorted((rho, other))
-    at_low, at_high, between = (float(layer.map(x)) for x in (low, high, 0.5 * (low + high)))
+    middle = 0.5 * (low + high)
+    at_low, at_high, between = (float(layer.map(x)) for x in (low, high, middle))
     assert 0 <= at_low <= at_high + 1e-15 <= 1 + 2e-15
-    assert between <= 0.5 * (at_low + at_high) + 2e-15  # convex
+    if low < middle < high:
+        share = (middle - low) / (high - low)  # half, but for rounding
+        assert between <= (1 - share) * at_low + share * at_high + 2e-15  # convex
     assert abs(float(layer.map(-high))) <= at_high + 1e-15
     assert layer.step.complement(np.array([1 - high]))[0] == pytest.approx(1 - at_high, abs=1e-15)
 
