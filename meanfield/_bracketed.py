@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 Floats: TypeAlias = NDArray[np.float64]
 
-_ROUNDS = 200
+_ROUNDS = 1200  # as many halves as there are powers of 2
 _EPS = 2.0**-52
 
 

@@ -239,18 +239,18 @@ class _Edge:
     moments: ByVariance
     v: Floats
     b: Floats
-    complete: bool
+    resolved: tuple[float, float]
 
     @classmethod
     @lru_cache(maxsize=64)  # records of moments are few, and cached themselves
     def of(cls, m: ByVariance, reach: float = math.inf) -> _Edge:
-        """Over variances up to some reach; whether sigma is resolved so far is kept in `complete`."""
+        """Over variances up to some reach, as far as sigma is resolved."""
         columns = on_grid(m, ("second", "second_slope", "derivative", "derivative_slope"), 0.0, reach)
-        complete = bool(len(columns[0])) and columns[0][-1] > 0.5 * min(reach, LARGEST)
+        resolved = (float(columns[0][0]), float(columns[0][-1])) if len(columns[0]) else (math.inf, 0.0)
         v, second, second_slope, slope, bend = (column[columns[3] > 0] for column in columns)
         rise = 1 - second_slope / slope + second / slope * (bend / slope)
         turning = (np.sign(rise[:-1]) * np.sign(rise[1:]) < 0) & (np.abs(rise[:-1]) + np.abs(rise[1:]) > _NOISE)
-        edge, turns = cls(m, v, v, complete), np.flatnonzero(turning)
+        edge, turns = cls(m, v, v, resolved), np.flatnonzero(turning)
         extra = bracketed(lambda x, _: edge.rise(x), v[turns], v[turns + 1])
         places = np.sort(np.concatenate([v, extra]))
         return replace(edge, v=places, b=edge.bias(places))
@@ -276,12 +276,12 @@ class _Edge:
         return out, settled
 
     def refuse(self, b: Floats) -> None:
-        """Refuse to say nan where sigma is not resolved as far as a solution may lie."""
-        if not self.complete and len(b):
-            top = float(self.v[-1]) if len(self.v) else 0.0
+        """Refuse to say nan where sigma is not resolved where a solution may lie."""
+        low, high = self.resolved
+        if len(b) and (high < 0.5 * LARGEST or float(b.min()) < low > 1 / LARGEST):
             raise PrecisionError(
-                f"{self.moments.sigma.name} is resolved in float64 up to variance {top:.3g} only: the edge at bias "
-                f"variance {float(b.max()):.3g} lies beyond, if there is one"
+                f"{self.moments.sigma.name} is resolved in float64 for variances from {low:.3g} to {high:.3g} only: "
+                f"the edge at bias variance {float(b.max()):.3g} lies beyond, if there is one"
             )
 
     def _brackets(self, b: Floats) -> tuple[NDArray[np.intp], Floats, Floats]:
@@ -322,9 +322,9 @@ def half_stable_points(activation: ActivationLike) -> tuple[HalfStablePoint, ...
     m = by_variance(sigma)
     if m.derivative(np.ones(1))[0] == math.inf:
         raise ValueError(f"chi of {sigma.name} is infinite: E sigma'^2 does not exist (a jump, or too steep an end)")
-    v, slope, square = on_grid(m, ("second_slope", "derivative"), _SMALL)
+    v, second, slope, square = on_grid(m, ("second", "second_slope", "derivative"), _SMALL)
     difference = slope - square
-    known = np.flatnonzero(np.abs(difference) > _NOISE * (np.abs(slope) + square))
+    known = np.flatnonzero(np.abs(difference) > _NOISE * (square + second / v))
     crossed = np.flatnonzero(np.sign(difference[known[:-1]]) != np.sign(difference[known[1:]]))
     low, high = v[known[crossed]], v[known[crossed + 1]]
     kept = bracketed(lambda x, _: m.second_slope(x) - m.derivative(x), low, high)

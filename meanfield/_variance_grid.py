@@ -37,14 +37,17 @@ def _places(k: int) -> Floats:
 def on_grid(
     moments: ByVariance, verbs: tuple[str, ...], low: float = 0.0, high: float = math.inf
 ) -> tuple[Floats, ...]:
-    """v in (low, high], and each moment there: as far as all are resolved and finite, at most from 4^-32 to 4^32."""
+    """v in (low, high], and each moment there: where all are resolved and finite, at most from 4^-32 to 4^32."""
     first, last = (min(max(_octave(v), -_REACH), _REACH - 1) for v in (low, high))
     columns: list[list[Floats]] = []
     for k in range(first, last + 1):
         parts = [_part(moments, verb, k) for verb in verbs]
         known = [part for part in parts if part is not None]
         if len(known) < len(parts):
-            break
+            if k >= 0:
+                break
+            columns.clear()  # rounding of a sigma that hardly varies: start where it does
+            continue
         columns.append([_places(k), *known])
         if not all(np.all(np.isfinite(part)) for part in known):
             break

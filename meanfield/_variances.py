@@ -123,13 +123,15 @@ class VarianceMap:
             value, slope = (value + drift * drift) / self.unit, (slope + 2 * drift * means[1]) / self.unit
         after = self.gain_squared * value + self.bias_variance
         growth, bend = after / v - 1, self.gain_squared * slope - after / v
-        if self.bias_variance > 0:  # no argument has a smaller variance, and this one grows
-            first = np.array([self.bias_variance])
-            v, growth, bend = (
-                np.concatenate([a, b])
-                for a, b in zip((first, self.growth(first), self.bend(first)), (v, growth, bend), strict=True)
-            )
-        return v, growth, bend
+        return self._from_smallest(v, growth, bend)
+
+    def _from_smallest(self, v: Floats, growth: Floats, bend: Floats) -> tuple[Floats, Floats, Floats]:
+        """With the smallest variance that an argument has before the others, unless that is kept."""
+        first = np.array([self.bias_variance])
+        if self._block_at(first)[0] == 0:
+            return v, growth, bend
+        risen, bent = (self.growth(first), self.bend(first)) if self.bias_variance else ([math.inf], bend[:1])
+        return np.concatenate([first, v]), np.concatenate([risen, growth]), np.concatenate([bent, bend])
 
     def growth(self, v: Floats) -> Floats:
         return (self.gain_squared * self._block_at(v) + self.bias_variance) / v - 1
@@ -231,6 +233,8 @@ class Scan:
         order = np.argsort(v)
         v, growth = v[order], growth[order]
         sign = np.where(np.abs(growth) <= _ROUNDING, 0.0, np.sign(growth))
+        if v[0] == map_.bias_variance:
+            sign[0] = 1.0  # however little the block adds to the bias
         known = np.flatnonzero(sign)
         if not len(known):
             return cls((v[:0], v[:0]), v[:0], True)

@@ -236,8 +236,23 @@ def test_edge_refusals() -> None:
             edge_of_chaos("tanh", wrong)
     with pytest.raises(ValueError, match="bias_variances must hold real numbers"):
         edge_of_chaos("tanh", ["a"])
-    with pytest.raises(PrecisionError, match=r"exp is resolved in float64 up to variance .* only"):
+    with pytest.raises(PrecisionError, match=r"exp is resolved in float64 for variances from .* to 304 only"):
         edge_of_chaos("exp", 1e6)
+
+
+def test_an_edge_far_from_where_sigma_varies() -> None:
+    """exp(-(4 x - 10)^2) is exp(-100) at 0, and its moments have no digits to spare at small variances."""
+    w = float(edge_of_chaos("gaussian(4*x - 10)", 1.0))
+    m, p = mp.mpf(10), mp.mpf(4)
+
+    def moments(v: Any) -> tuple[Any, Any]:
+        """E exp(-2 y^2) and E (2 p y)^2 exp(-2 y^2) for y = p x - m normal."""
+        s = p * p * v
+        first = mp.exp(-2 * m * m / (1 + 4 * s)) / mp.sqrt(1 + 4 * s)
+        return first, 4 * p * p * first * (s / (1 + 4 * s) + (m / (1 + 4 * s)) ** 2)
+
+    v = mp.findroot(lambda v: v - moments(v)[0] / moments(v)[1] - 1, 1.1)
+    assert w * float(moments(v)[1]) == pytest.approx(1, rel=1e-12)
 
 
 # --- half-stable points --------------------------------------------------------------------------------------
@@ -265,6 +280,11 @@ def test_both_slopes_are_one(name: str) -> None:
 def test_a_bias_variance_cannot_be_negative() -> None:
     """gelu + 1/10 has both slopes 1 at v = 17, but b = -0.2 there."""
     assert half_stable_points("gelu(x) + 0.1") == ()
+
+
+def test_slopes_at_rounding_level_are_not_compared() -> None:
+    """relu6(4 x + 15) is 6 around 0: at v = 1e-3 its slopes are 0 but for rounding."""
+    assert half_stable_points("relu6(4*x + 15)") == ()
 
 
 @pytest.mark.parametrize("name", ["tanh", "relu", "sin", "elu", "abs", "x", "tanhshrink", "exp", "softplus"])

@@ -376,6 +376,26 @@ def test_a_step_may_lead_beyond_a_point_that_repels() -> None:
     assert iterated(map_, 0.1, 60) == pytest.approx(low.variance, rel=1e-9)
 
 
+def test_a_variance_far_below_that_of_the_bias() -> None:
+    """relu(x - 3) at bias variance 0.1 keeps 1e-26 or so, which v = q + 0.1 does not show in float64."""
+    map_ = plain("relu(x - 3)", 1.3, 0.1)
+    (low,) = map_.fixed_points()
+    with mp.workdps(30):
+        u = 3 / mp.sqrt(mp.mpf("0.1"))
+        wanted = ((1 + u * u) * mp.ncdf(-u) - u * mp.npdf(u)) / 10
+    assert 1e-30 < wanted < 1e-20
+    assert low.variance == pytest.approx(float(wanted), rel=1e-12, abs=0)
+    assert low.stability == "attracting"
+    assert map_.led_to(1.0) == low
+
+
+def test_a_variance_far_below_the_grid() -> None:
+    """exp(-25 - x^2/4) cosh-like at 0: q = M2(q) has the root exp(-50), and nothing larger."""
+    (low,) = points("exp(-30)*cosh(x/2)", 1.0)[:1]
+    assert low.variance == pytest.approx(math.exp(-60), rel=1e-13, abs=0)
+    assert low.stability == "attracting"
+
+
 def test_a_bounded_activation_that_is_scaled_up() -> None:
     zero, one = points("tanh(x)/10", normalization="constant")
     assert (zero.variance, one.variance) == (0.0, pytest.approx(1, rel=1e-14))
