@@ -39,22 +39,34 @@ def on_grid(
 ) -> tuple[Floats, ...]:
     """v in (low, high], and each moment there: where all are resolved and finite, at most from 4^-32 to 4^32."""
     first, last = (min(max(_octave(v), -_REACH), _REACH - 1) for v in (low, high))
+    middle = min(max(first, 0), last)
     columns: list[list[Floats]] = []
-    for k in range(first, last + 1):
-        parts = [_part(moments, verb, k) for verb in verbs]
-        known = [part for part in parts if part is not None]
-        if len(known) < len(parts):
-            if k >= 0:
-                break
-            columns.clear()  # rounding of a sigma that hardly varies: start where it does
-            continue
-        columns.append([_places(k), *known])
-        if not all(np.all(np.isfinite(part)) for part in known):
+    # both ways from where sigma varies: an octave that is not resolved costs more than all others
+    for k in range(middle, first - 1, -1):
+        column = _column(moments, verbs, k)
+        if column is None:
             break
+        columns.insert(0, column)
+    for k in range(middle + 1, last + 1):
+        column = _column(moments, verbs, k) if columns and np.all(np.isfinite(columns[-1])) else None
+        if column is None:
+            break
+        columns.append(column)
     if not columns:
         return (np.empty(0),) * (1 + len(verbs))
     table = np.array([np.concatenate(column) for column in zip(*columns, strict=True)])
     return tuple(table[:, (table[0] > low) & np.isfinite(table).all(axis=0)])
+
+
+def _column(moments: ByVariance, verbs: tuple[str, ...], k: int) -> list[Floats] | None:
+    """v and each moment over one part, None where one is not resolved."""
+    column = [_places(k)]
+    for verb in verbs:
+        part = _part(moments, verb, k)
+        if part is None:
+            return None
+        column.append(part)
+    return column
 
 
 def _octave(v: float) -> int:
