@@ -43,7 +43,7 @@ _MAX_CUTS = 80
 _FAR = 300.0  # logarithm of sigma's scale: products of two of its values still fit
 _LEADING = 0.04  # of f where its absolute error may stand for a relative one
 _REACHES = (0.25, 0.5, 0.7, 0.85, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
-_LARGE_MEAN = 1e6  # E sigma^2/variance beyond which rounding of sigma - c_0 exceeds 1e-14 (measured)
+LARGE_MEAN = 1e6  # E sigma^2/variance beyond which rounding of sigma - c_0 exceeds 1e-14 (measured)
 
 
 _REFUSED: dict[Activation, str] = {}
@@ -81,7 +81,7 @@ def _built(sigma: Activation) -> Reduced:
     closed = closed_weights(tree)
     if closed is not None:
         return replace(_converged(sigma, low, closed), log_weights=log_weights_below_float64(tree))
-    if low.second > _LARGE_MEAN * low.variance:
+    if low.second > LARGE_MEAN * low.variance:
         ratio = abs(low.c0) / math.sqrt(low.variance)
         raise PrecisionError(
             f"the dual of {sigma.name} is not available to 1e-14: its mean is {ratio:.0e} times its deviation; "

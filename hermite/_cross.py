@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._activation import Activation
-from ._build import reduced_dual
+from ._build import LARGE_MEAN, reduced_dual
 from ._homogeneity import degree_of
 from ._interpreter import evaluate_scaled
-from ._numeric import Scaled, basic, scaled_coefficients
+from ._numeric import Scaled, basic, is_constant, scaled_coefficients
 from ._recurrence import Array
 from ._rotation import Side, centred, covariance, on_a_line
 from .errors import PrecisionError
@@ -41,13 +41,20 @@ _AGREEMENT = 1e-13
 class PairMoments:
     """Mean and variance of sigma(s X) for each deviation s, and the correlation of each pair (0 if one is constant).
 
-    Means are in units of exp(log_scale), and variances of its square: what is beyond float64 keeps its ratios.
+    Means are in units of exp(log_scale), and variances of its square: what is beyond float64 keeps its ratios. hidden:
+    whether the mean is so large that variance and correlations have no 1e-14 left beside its rounding.
     """
 
     mean: Array
     variance: Array
     log_scale: Array
     correlation: Array
+    hidden: NDArray[np.bool_]
+
+    def shifted(self, constant: float) -> PairMoments:
+        """Those of sigma + constant."""
+        with np.errstate(over="ignore"):
+            return replace(self, mean=self.mean + constant * np.exp(-self.log_scale))
 
     @property
     def plain_mean(self) -> Array:
@@ -71,15 +78,20 @@ def pair_moments(sigma: Activation, deviations: Array, rho: Array) -> PairMoment
     |rho| above 0.98 of a sigma with kinks. Raises as the moments of sigma do, and PrecisionError for such a pair where
     sigma has a singular point (log|x|).
     """
-    p = degree_of(sigma)
+    p, tree = degree_of(sigma), sigma.expr
     if p is not None:
         return _homogeneous(sigma, float(p), deviations, rho)
+    if tree.op == "add" and tree.args[0].op == "num":  # correlations do not see a constant, but rounding would
+        bare = pair_moments(replace(sigma, expr=tree.args[1], declared_growth=None), deviations, rho)
+        return bare.shifted(float(tree.args[0].number))
     distinct, of = np.unique(deviations, return_inverse=True)
     lows = [_moments_at(sigma, float(s))[0] for s in distinct]
     mean, variance, scale = (np.array([getattr(low, k) for low in lows]) for k in ("c0", "variance", "log_scale"))
     flat = np.array([_moments_at(sigma, float(s))[1] for s in distinct])
+    seconds = np.array([low.second for low in lows])
+    hidden = (seconds > LARGE_MEAN * variance) & (seconds > 0.0) & (distinct > 0.0) & (not is_constant(sigma))
     variance[flat] = 0.0
-    return PairMoments(mean[of], variance[of], scale[of], _correlations(sigma, distinct, of, rho))
+    return PairMoments(mean[of], variance[of], scale[of], _correlations(sigma, distinct, of, rho), hidden[of])
 
 
 def _homogeneous(sigma: Activation, p: float, deviations: Array, rho: Array) -> PairMoments:
@@ -91,12 +103,12 @@ def _homogeneous(sigma: Activation, p: float, deviations: Array, rho: Array) -> 
     if np.any(still):  # the value at 0, which for p = 0 need not be the mean
         mean[still], variance[still], scale[still] = float(sigma(0.0)), 0.0, 0.0
     if low.variance <= (16 * 2.0**-52) ** 2 * low.second:  # the same constant on both sides of 0
-        return PairMoments(mean, np.zeros_like(mean), scale, np.zeros_like(rho))
+        return PairMoments(mean, np.zeros_like(mean), scale, np.zeros_like(rho), still & False)
     correlation = np.asarray(reduced_dual(sigma)(rho))
     if np.any(still):
         i, j = np.triu_indices(len(deviations), 1)
         correlation[still[i] | still[j]] = 0.0
-    return PairMoments(mean, variance, scale, correlation)
+    return PairMoments(mean, variance, scale, correlation, still & False)
 
 
 @lru_cache(maxsize=4096)
@@ -107,7 +119,8 @@ def _moments_at(sigma: Activation, s: float) -> tuple[Scaled, bool]:
         value = float(m[0])
         return Scaled(value, 0.0, value * value, 0.0, 0.0, 0.0, float(e[0])), True
     low = basic(_at(sigma, s))
-    return low, low.variance <= (16 * 2.0**-52) ** 2 * low.second
+    constant = low.variance <= (16 * 2.0**-52) ** 2 * low.second
+    return low, constant
 
 
 def _at(sigma: Activation, s: float) -> Activation:

@@ -158,8 +158,7 @@ class Dual:
 
     @cached_property
     def _normally(self) -> _Affine:
-        offset, low = self._map.mean_share, self._map.moments
-        return _Affine(self._map, offset, low.variance / low.second if offset else 1.0, _edge(self._map))
+        return _Affine(self._map, *self._map.shares, _edge(self._map))
 
     def _mapped(self, rho: ArrayLike, block: _Affine) -> Value:
         def mapped(r: Array) -> Array:

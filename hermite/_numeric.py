@@ -159,14 +159,14 @@ def _low(nodes: Rule) -> Scaled:
     return Scaled(c0, c1, second, variance, residual, 8 * _EPS, nodes.log_scale)
 
 
-def _is_constant(sigma: Activation) -> bool:
+def is_constant(sigma: Activation) -> bool:
     values = {constant_value(p.expr) if p.expr.constant else math.nan for p in sigma.pieces}
     return len(values) == 1 and not math.isnan(next(iter(values)))
 
 
 def varying(sigma: Activation) -> Scaled:
     """The scaled moments of a sigma that is not constant."""
-    if _is_constant(sigma):
+    if is_constant(sigma):
         raise ConstantActivationError(
             f"{sigma.name} is constant: its variance is 0 and its isometry strength is undefined"
         )
@@ -278,7 +278,7 @@ def variance(sigma: ActivationLike) -> float:
     0.25
     """
     s = activation(sigma)
-    if _is_constant(s):
+    if is_constant(s):
         return 0.0
     return _unscaled(basic(s).variance, 2 * basic(s).log_scale, s, "the variance")
 

@@ -68,6 +68,14 @@ class Reduced:
         low = self.moments
         return low.c0**2 / low.second if low.c0**2 > (16 * _EPS) ** 2 * low.second else 0.0
 
+    @property
+    def shares(self) -> tuple[float, float]:
+        """c_0^2/E sigma^2 and variance/E sigma^2, whose sum is exactly 1 and the smaller of which has its digits."""
+        offset, low = self.mean_share, self.moments
+        if offset <= 0.5:
+            return offset, 1.0 - offset
+        return 1.0 - low.variance / low.second, low.variance / low.second
+
     def into(self, rho: Array, out: Array, work: Array, scale: float = 1.0) -> None:
         """scale f over a block; |rho| beyond 1 by ulps is clipped, and more is a ValueError."""
         room = work[0, : len(rho)]

@@ -141,7 +141,7 @@ def _layer_options(parser: Parser) -> None:
     layer.add_argument("--order", choices=get_args(Order), default="activation-first", help="default activation-first")
     layer.add_argument("--bias-variance", type=number, default=0, metavar="B", help="of the biases, default 0")
     layer.add_argument(
-        "--skip", type=number, default=0, metavar="A", help="the share A in [0, 1) of the input, default 0"
+        "--skip", type=number, default=0, metavar="A", help="A in [0, 1) of A*x + sqrt(1 - A^2)*W2*y, default 0"
     )
 
 

@@ -6,6 +6,7 @@ norms meet different activations sigma(s_i x), and the moments of pairs come fro
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -61,8 +62,16 @@ def branch(layer: Layer, G: Floats) -> Floats:
     assert isinstance(base, Activation)
     if layer.normalization == "batch":
         return batch_gram(base, G, order=layer.order, gain=layer.gain, bias_variance=float(layer.bias_variance))
-    found = pair_moments(base, *arguments(layer, G))
+    found = pair_moments(_without_constant(base) if layer.is_centred else base, *arguments(layer, G))
     return normalised(layer, found)
+
+
+def _without_constant(sigma: Activation) -> Activation:
+    """sigma less a constant summand, which centring takes off anyhow, but not without its rounding."""
+    tree = sigma.expr
+    if tree.op == "add" and tree.args[0].op == "num":
+        return replace(sigma, expr=tree.args[1], declared_growth=None)
+    return sigma
 
 
 def arguments(layer: Layer, G: Floats) -> tuple[Floats, Floats]:
@@ -93,6 +102,11 @@ def normalised(layer: Layer, found: PairMoments) -> Floats:
     i, j = np.triu_indices(n, 1)
     kind = layer.normalization if layer.order == "activation-first" else "none"
     rho, mean, variance = found.correlation, found.mean, found.variance
+    if kind in ("layer", "center") and np.any(found.hidden):
+        raise PrecisionError(
+            f"{layer.label} on input {int(np.flatnonzero(found.hidden)[0])}: the mean of sigma hides how it varies on so "
+            "small an input; subtract sigma(0) in the formula, or scale the inputs"
+        )
     if kind in ("layer", "rms"):  # each input in units of its own: what is beyond float64 cancels
         second = variance + mean * mean
         size = variance if kind == "layer" else second
@@ -122,7 +136,7 @@ def _geometric_means(v: Floats, i: Indices, j: Indices) -> Floats:
 
 def _constants(layer: Layer) -> tuple[float, float]:
     """c_0 and the variance of sigma at unit inputs."""
-    found = moments(layer.unit_activation, 0)
+    found = moments(_without_constant(layer.unit_activation), 0)
     if not found.variance > 0.0:
         raise ConstantActivationError(f"{layer.label} divides by the variance of sigma, which is 0: it is constant")
     return float(found.coefficients[0]), found.variance

@@ -249,7 +249,7 @@ def _record(layers: tuple[Layer, ...], run: Run | Walk, factor: float) -> Trajec
         columns[:, i], status[i] = (*gap[:3], bar, least), gap.status
     value, gap_error, log_value, log_error, lower = columns
     top = {name: np.array([getattr(t, name) for t in run.tops]) for name in Largest._fields}
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         potential = top["value"] / top["complement"]
     return Trajectory(
         layer=np.arange(count),

@@ -57,7 +57,7 @@ class FixedPoint:
         superattracting   slope 0: distances d become ~ d^order, order >= 2 (1 elsewhere)
         repelling         slope > 1
         marginal          slope 1 at rho = 1, which then attracts from below, algebraically:
-                          1 - rho_l ~ decay_constant l^(-decay_power) (nan elsewhere)
+                          1 - rho_l ~ decay_constant l^(-decay_power) (nan elsewhere, and for callables)
         neutral           one of many: the layer keeps every correlation
     """
 

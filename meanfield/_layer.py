@@ -249,13 +249,13 @@ class Layer:
         variance = Fraction(q)
         sigma = self._sigma_at(variance)
         f = reduced_dual(sigma)
-        offset, low = (0.0 if self.is_centred else f.mean_share), f.moments
+        offset, scale = (0.0, 1.0) if self.is_centred else f.shares
         weights = self.gain**2 * variance
         total = weights + self.bias_variance
         return Step(
             f,
             offset,
-            low.variance / low.second if offset else 1.0,
+            scale,
             8 * _EPS * math.sqrt(offset),  # c_0 is known to eps sqrt(E sigma^2)
             sigma.is_opaque,
             share=float(weights / total),

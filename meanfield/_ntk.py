@@ -58,7 +58,7 @@ def ntk(layer: Layers, G0: ArrayLike, depth: int | None = None) -> Floats:
     array([[4.618862, 1.215627],
            [1.215627, 4.618862]])
     """
-    G = check_covariance(G0)
+    G = check_covariance(G0, name="G0")
     layers = as_layers(layer, depth)
     if any(each.normalization == "batch" for each in layers):
         raise ValueError(

@@ -337,3 +337,34 @@ def test_normalisation_does_not_see_the_scale_of_sigma(name: str, kind: Any) -> 
     plain = Layer(name, normalization=kind)(inputs())
     for factor in (Fraction(1, 10**200), Fraction(10) ** 200):
         assert Layer(factor * activation(name), normalization=kind)(inputs()) == pytest.approx(plain, abs=1e-15)
+
+
+@pytest.mark.parametrize("kind", NORMALIZATIONS)
+def test_a_constant_beside_sigma_costs_no_digits(kind: Any) -> None:
+    bare, lifted = Layer("tanh", normalization=kind), Layer("10**8 + tanh(x)", normalization=kind)
+    if kind in ("layer", "center", "constant"):
+        assert lifted(inputs()) == pytest.approx(bare(inputs()), abs=1e-15)
+    else:
+        assert lifted(inputs()) == pytest.approx(np.full((5, 5), 1.0 if kind == "rms" else 1e16), rel=1e-15)
+
+
+@pytest.mark.parametrize("name", ["sigmoid", "exp", "cos(x) + sin(x)"])
+def test_a_variation_that_the_mean_hides_is_refused(name: str) -> None:
+    for kind in ("layer", "center"):
+        with pytest.raises(PrecisionError, match="the mean of sigma hides how it varies"):
+            Layer(name, normalization=kind)(1e-20 * inputs())  # type: ignore[arg-type]
+    assert Layer(name, normalization="none")(1e-20 * inputs()) == pytest.approx(
+        np.full((5, 5), float(activation(name)(0.0)) ** 2), rel=1e-9
+    )
+    # tanh has no mean to hide it: small inputs are mapped linearly
+    assert Layer("tanh")(1e-20 * inputs()) == pytest.approx(correlation(inputs()), abs=1e-14)
+
+
+@pytest.mark.parametrize("gain", [1, 2, 0.3])
+@pytest.mark.parametrize("name", ["relu", "leaky_relu", "gelu", "exp"])
+def test_one_is_kept_exactly(name: str, gain: float) -> None:
+    for options in ({}, {"skip": 0.5}, {"bias_variance": 0.3}, {"order": "normalization-first"}):
+        layer = Layer(name, normalization="rms", gain=gain, **options)  # type: ignore[arg-type]
+        assert layer.map(1.0) == 1.0
+        G = layer(np.ones((2, 2)))
+        assert G[0, 0] == G[0, 1]
