@@ -23,6 +23,7 @@ from .errors import ActivationParseError
 _STEEP = 1e100  # what the slope of a root is next to 0
 _STEP = 1e-5  # for the bend of a callable, a difference of slopes that are known to 1e-13
 _ROUNDING = 1e-11
+_BESIDE, _KINK = 1e-6, 1e-7  # where the slopes of a callable are taken, and what they then differ by at a kink
 
 
 @dataclass(frozen=True)
@@ -114,4 +115,9 @@ def _opaque_sides(sigma: Activation) -> tuple[_Side, _Side]:
     bends = (low - further) / _STEP, (beyond - high) / _STEP
     if abs(high - low) <= _ROUNDING * max(abs(low), abs(high), 1.0):
         low = high = 0.5 * (low + high)
+    # a kink at 0 was found to some digits only: on either side of it slopes go on straight
+    near = slope(np.array([-2, -1, 1, 2]) * _BESIDE)
+    aside = float(2 * near[1] - near[0]), float(2 * near[2] - near[3])
+    if abs(aside[1] - aside[0]) > _KINK * max(abs(aside[0]), abs(aside[1]), 1.0):
+        low, high = aside
     return _Side(left, low, bends[0]), _Side(right, high, bends[1])

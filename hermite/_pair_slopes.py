@@ -54,8 +54,8 @@ def pair_slopes(sigma: Activation, deviations: Array, rho: Array) -> Array:
         pairs = np.array([_one(sigma, *pair) for pair in zip(deviations[i], deviations[j], rho[i, j], strict=True)])
     else:
         found = pair_moments(tau, deviations, rho[i, j])
-        spread = np.sqrt(found.variance)
-        pairs = found.mean[i] * found.mean[j] + spread[i] * spread[j] * found.correlation
+        spread = np.sqrt(found.plain_variance)
+        pairs = found.plain_mean[i] * found.plain_mean[j] + spread[i] * spread[j] * found.correlation
     out = np.diag(by_variance(sigma).derivative(deviations**2))
     out[i, j] = out[j, i] = pairs
     return out

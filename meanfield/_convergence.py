@@ -150,9 +150,10 @@ def convergence(layer: Layer) -> Convergence:
 
 def _distance(rho0: Any) -> float:
     """1 - rho_0."""
-    if not -1.0 <= float(rho0) <= 1.0:
-        raise ValueError(f"rho0 must lie in [-1, 1], got {rho0!r}")
-    return 1.0 - float(rho0)
+    given = np.asarray(rho0)
+    if given.shape or given.dtype.kind not in "fiu" or not -1.0 <= float(given) <= 1.0:
+        raise ValueError(f"rho0 must be a number in [-1, 1], got {rho0!r:.80}")
+    return 1.0 - float(given)
 
 
 def _from_odds(x: float, rest: float, log_factor: NDArray[np.float64]) -> NDArray[np.float64]:

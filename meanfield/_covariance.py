@@ -104,8 +104,8 @@ def normalised(layer: Layer, found: PairMoments) -> Floats:
     rho, mean, variance = found.correlation, found.mean, found.variance
     if kind in ("layer", "center") and np.any(found.hidden):
         raise PrecisionError(
-            f"{layer.label} on input {int(np.flatnonzero(found.hidden)[0])}: the mean of sigma hides how it varies on so "
-            "small an input; subtract sigma(0) in the formula, or scale the inputs"
+            f"{layer.label} on input {int(np.flatnonzero(found.hidden)[0])}: the mean of sigma hides how it varies on "
+            "so small an input; subtract sigma(0) in the formula, or scale the inputs"
         )
     if kind in ("layer", "rms"):  # each input in units of its own: what is beyond float64 cancels
         second = variance + mean * mean

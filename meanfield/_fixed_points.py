@@ -169,7 +169,8 @@ class _Meeting:
     def _at_end(self, rho: float) -> FixedPoint:
         """At 1, and at -1 of an odd map, which is the same."""
         more = self.weight * self.excess
-        slope = 1.0 + more
+        # of a small slope the difference from 1 has lost the digits
+        slope = 1.0 + more if more > -0.5 else self.step.keep + self.weight * self.chords.steepest
         if more > 0.0:
             return FixedPoint(rho, 1.0 - rho, slope, "repelling", slope, math.nan)
         if more < 0.0:
@@ -238,7 +239,9 @@ class _Meeting:
 
 def _length(less: float, slope: float) -> float:
     """-1/log(slope), less = 1 - slope."""
-    return -1.0 / (math.log1p(-less) if less < 0.5 else math.log(slope))
+    if less < 0.5:
+        return -1.0 / math.log1p(-less)
+    return -1.0 / math.log(slope) if slope > 0.0 else 0.0
 
 
 def _solution(rising: Callable[[float], tuple[float, float]], target: float, start: float, high: float) -> float:

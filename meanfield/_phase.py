@@ -24,23 +24,28 @@ from numpy.typing import ArrayLike, NDArray
 
 from hermite._activation import Activation, ActivationLike
 from hermite._activation import activation as as_activation
-from hermite._build import reduced_dual
 from hermite._by_variance import ByVariance, by_variance
-from hermite._numbers import as_fraction
+from hermite._homogeneity import degree_of
+from hermite._numbers import as_fraction, shown
 from hermite.errors import PrecisionError
 
 from ._bracketed import bracketed
 from ._critical import chi_less_one
+from ._fixed_points import fixed_points
+from ._layer import Layer
 from ._variance_grid import LARGEST, on_grid
-from ._variances import VariancePoint, variances_of
+from ._variances import VariancePoint, not_negative, variances_of
 
 Floats: TypeAlias = NDArray[np.float64]
 PhaseName: TypeAlias = Literal["ordered", "chaotic", "critical", "unbounded"]
 
 _EPS = 2.0**-52
+_TINY = 1e-60  # below it even the cube root is below the last digit
+_RANGE = Fraction(1, 10**300)
 _ULPS = 8  # the edge of chaos is known to some units in the last place of the weight variance
 _DOUBLE = 2.0**-26
 _NOISE = 1e-14
+_NOISE_OF_CALLABLES = 1e-9  # their slopes are differences
 _SMALL = 1e-8  # a slope that is a difference (tanhshrink) has no digits at smaller variances
 _WIDE = 64.0  # critical variances are seldom so many times larger than the bias variance
 _NEAREST = 1e-60  # 1 - c: nothing critical is nearer
@@ -92,21 +97,15 @@ class Phase:
         """
         if self.name != "chaotic":
             return 0.0, self.chi
-        f = reduced_dual(self.activation.scaled(Fraction(math.sqrt(self.variance))))
-        low = f.moments
-        spread = low.variance * math.exp(2 * low.log_scale)
-        r = float(self.weight_variance) * spread / self.variance
-        if not self.bias_variance and not f.mean_share:
-            return 1.0, float(f.slope(np.zeros(1))[0])
-
-        def excess(delta: Floats, _: Any = None) -> Floats:
-            return r * f.complement(delta) - delta
-
-        near = 1e-3
-        while excess(np.array([near]))[0] <= 0 and near > _NEAREST:
-            near *= 1e-3
-        (delta,) = bracketed(excess, np.array([near]), np.ones(1)).tolist()
-        return delta, r * float(f.slope(np.array([1.0 - delta]))[0])
+        layer = Layer(
+            self.activation,
+            normalization="none",
+            gain=Fraction(math.sqrt(self.weight_variance)),
+            bias_variance=self.bias_variance,
+        )
+        # correlations of outputs and of pre-activations are conjugate: c = 1 - share (1 - rho)
+        below = fixed_points(layer)[-2]
+        return layer.step.share * below.complement, below.slope
 
 
 def _length(slope: float) -> float:
@@ -136,13 +135,17 @@ def phase(activation: ActivationLike, weight_variance: Any, bias_variance: Any) 
     sigma = as_activation(activation)
     w, b = as_fraction(weight_variance, "weight_variance"), as_fraction(bias_variance, "bias_variance")
     if w <= 0:
-        raise ValueError(f"weight_variance must be positive, got {float(w):g}")
+        raise ValueError(f"weight_variance must be positive, got {shown(w)}")
     if b < 0:
-        raise ValueError(f"bias_variance must not be negative, got {float(b):g}")
+        raise ValueError(f"bias_variance must not be negative, got {shown(b)}")
+    for argument, value in (("weight_variance", w), ("bias_variance", b)):
+        if value and not _RANGE <= value <= 1 / _RANGE:
+            raise ValueError(f"{argument} must lie between 1e-300 and 1e300, got {shown(value)}")
     map_ = variances_of(
         sigma, normalization="none", order="activation-first", gain_squared=float(w), bias_variance=float(b), keep=0.0
     )
-    point = map_.led_to(1.0)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        point = map_.led_to(1.0)
     if point is None:
         return Phase(sigma, w, b, "unbounded", math.inf, math.nan, math.nan)
     v = float(map_.argument(np.array([point.variance]))[0])
@@ -197,13 +200,8 @@ def edge_of_chaos(activation: ActivationLike, bias_variances: ArrayLike) -> Floa
     array([ 2., nan])
     """
     sigma = as_activation(activation)
-    biases = np.asarray(bias_variances)
-    if biases.dtype.kind not in "fiu":
-        raise ValueError(f"bias_variances must hold real numbers, got dtype {biases.dtype}")
-    b = biases.astype(np.float64).ravel()
-    wrong = ~(np.isfinite(b) & (b >= 0))
-    if np.any(wrong):
-        raise ValueError(f"bias_variances must be finite and not negative, got {float(b[wrong][0])!r}")
+    biases = not_negative(bias_variances, "bias_variances")
+    b = biases.ravel()
     m = by_variance(sigma)
     if m.derivative(np.ones(1))[0] == math.inf:
         raise ValueError(f"chi of {sigma.name} is infinite: E sigma'^2 does not exist (a jump, or too steep an end)")
@@ -213,7 +211,16 @@ def edge_of_chaos(activation: ActivationLike, bias_variances: ArrayLike) -> Floa
     sought = np.isnan(out)
     if np.any(sought):
         out[sought] = _weights(m, b[sought])
+    tiny = np.isnan(out) & (b > 0) & (b < _TINY)
+    if limit and np.any(tiny) and _rises_from_zero(m):
+        out[tiny] = 1 / m.zero.derivative
     return out.reshape(biases.shape)
+
+
+def _rises_from_zero(m: ByVariance) -> bool:
+    """Whether b(v) is positive for small v, so that the smallest biases have an edge too: that of v = 0 to rounding."""
+    v = np.array([1e-6])
+    return degree_of(m.sigma) is None and float((v - m.second(v) / m.derivative(v))[0]) > 0
 
 
 def _weights(m: ByVariance, b: Floats) -> Floats:

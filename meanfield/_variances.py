@@ -23,7 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from hermite._activation import Activation
 from hermite._by_variance import ByVariance, by_variance
-from hermite.errors import ConstantActivationError
+from hermite._numbers import as_fraction
+from hermite.errors import ConstantActivationError, PrecisionError
 
 from ._bracketed import bracketed
 from ._variance_grid import LARGEST, on_grid
@@ -37,6 +38,7 @@ Stability: TypeAlias = Literal["attracting", "repelling", "marginal", "half-stab
 _EPS = 2.0**-52
 _STEPS, _POINTS = 200, 33
 _ROUNDING = 1e-14  # of q'/q
+_LINEAR = 1.5e-8  # times sigma(0)^2: where rounding of the mean exceeds what the linear term leaves out
 _MARGINAL = 1e-13  # of a slope
 
 
@@ -96,9 +98,15 @@ class VarianceMap:
 
     def _block_at(self, v: Floats) -> Floats:
         if self.unit == 1.0 and self.centre == 0.0:
-            return self.moments.variance(v) if self.centred else self.moments.second(v)
+            return self._spread(v) if self.centred else self.moments.second(v)
         drift = self.moments.mean(v) - self.centre
         return np.asarray((self.moments.variance(v) + drift * drift) / self.unit)
+
+    def _spread(self, v: Floats) -> Floats:
+        """The variance of sigma; linear in v where the mean hides what else there is."""
+        spread, rate = np.asarray(self.moments.variance(v)), self.moments.zero.variance_slope
+        small = (v < _LINEAR * self.moments.zero.value**2 / rate) if 0 < rate < math.inf else np.zeros(v.shape, bool)
+        return np.where(small, rate * v, spread)
 
     def _slope_at(self, v: Floats) -> Floats:
         if self.unit == 1.0 and self.centre == 0.0:
@@ -140,6 +148,14 @@ class VarianceMap:
         after = self.gain_squared * self._block_at(v) + self.bias_variance
         return np.asarray(self.gain_squared * self._slope_at(v) - after / v)
 
+    def noise(self, v: Floats) -> Floats:
+        """Rounding of the growth: of a variance beside a large mean it is that of the second moment."""
+        if not self.centred:
+            return np.full(v.shape, _ROUNDING)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            hidden = 64 * _EPS * self.moments.second(v) / self.moments.variance(v)
+        return np.where(np.isfinite(hidden), np.maximum(hidden, _ROUNDING), math.inf)
+
     def _bound(self) -> float:
         """No variance after the layer exceeds this: for a bounded activation larger ones need no search."""
         growth = self.moments.sigma.growth
@@ -155,6 +171,14 @@ class VarianceMap:
     def _points(self) -> tuple[VariancePoint, ...]:
         if self.fixed is not None:
             return (_point(self.fixed, self.keep),)
+        if self.bias_variance > LARGEST / 16:
+            raise PrecisionError(
+                f"variances beyond 4^32 are not searched, and the bias alone has {self.bias_variance:g}"
+            )
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # where moments leave float64
+            return self._found()
+
+    def _found(self) -> tuple[VariancePoint, ...]:
         zero = np.zeros(1)
         found = [_point(0.0, *self.slope(zero).tolist())] if self.block(zero)[0] == 0 else []
         scan = Scan.of(self)
@@ -164,7 +188,20 @@ class VarianceMap:
         simple = bracketed(lambda q, _: self._excess(q), low, high)
         roots = [_point(q, s) for q, s in zip(simple.tolist(), self.slope(simple).tolist(), strict=True)]
         touching = [VariancePoint(q, 1.0, "half-stable", math.inf) for q in double.tolist()]
+        if scan.grows and self._falls_far():
+            raise PrecisionError(
+                f"{self.moments.sigma.name} keeps a variance of its argument beyond 4^32, not searched; divide it by "
+                "a constant"
+            )
         return tuple(sorted([*found, *roots, *touching], key=lambda point: point.variance))
+
+    def _falls_far(self) -> bool:
+        """Whether the variance falls somewhere beyond the grid, though it still grows at its end."""
+        try:
+            growth = self.growth(LARGEST * 4.0 ** np.array([4.0, 16.0, 64.0]))
+        except PrecisionError:
+            return False
+        return bool(np.any(growth < -_ROUNDING))
 
     def _check_far(self) -> None:
         """Raise PrecisionError where sigma is not resolved as far as a fixed point may lie."""
@@ -185,11 +222,17 @@ class VarianceMap:
         than the square root: E sigma(sqrt(v) X)^2 sqrt(v) increases. So a step beyond a fixed point comes nearer to it,
         and a few steps decide.
         """
+        if self.argument(np.array([q]))[0] > LARGEST / 16:
+            raise PrecisionError(
+                f"variances beyond 4^32 are not searched, and it begins at {self.argument(np.ones(1))[0]:g}"
+            )
         if any(p.stability == "neutral" for p in self._points):
             return VariancePoint(q, 1.0, "neutral", math.inf)
         for _ in range(_STEPS):
             now = np.array([q])
             excess = float(self._excess(now)[0])
+            if math.isnan(excess):
+                raise PrecisionError(f"the moments of {self.moments.sigma.name} exceed float64 at the variance {q:g}")
             if abs(excess) <= _ROUNDING:
                 return min(self._points, key=lambda p: abs(p.variance - q))
             ahead = [p for p in self._points if (p.variance > q) == (excess > 0)]
@@ -222,17 +265,20 @@ class Scan:
     simple: tuple[Floats, Floats]
     double: Floats
     neutral: bool
+    grows: bool = False  # at the end of a grid that reaches as far as any does
 
     @classmethod
     def of(cls, map_: VarianceMap) -> Scan:
         """Between the turning points of the growth there is at most one root, so none is missed."""
         v, growth, bend = map_.sampled()
+        if not len(v):
+            raise PrecisionError(f"{map_.moments.sigma.name} has no finite moments at any variance that could be kept")
         turns = np.flatnonzero((np.sign(bend[:-1]) * np.sign(bend[1:]) < 0) & _may_touch(growth, bend))
         turning = bracketed(lambda x, _: map_.bend(x), v[turns], v[turns + 1])
         v, growth = np.concatenate([v, turning]), np.concatenate([growth, map_.growth(turning)])
         order = np.argsort(v)
         v, growth = v[order], growth[order]
-        sign = np.where(np.abs(growth) <= _ROUNDING, 0.0, np.sign(growth))
+        sign = np.where(np.abs(growth) <= map_.noise(v), 0.0, np.sign(growth))
         if v[0] == map_.bias_variance:
             sign[0] = 1.0  # however little the block adds to the bias
         known = np.flatnonzero(sign)
@@ -242,7 +288,8 @@ class Scan:
         # a root between equal signs is double; zeros before the first sign belong to v = 0, the last to infinity
         touched = np.flatnonzero(~crossed & (np.diff(known) > 1)).tolist()
         nearest = [known[i] + 1 + int(np.abs(growth[known[i] + 1 : known[i + 1]]).argmin()) for i in touched]
-        return cls((v[known[:-1][crossed]], v[known[1:][crossed]]), v[np.array(nearest, dtype=int)], False)
+        grows = bool(sign[known[-1]] > 0 and v[known[-1]] > LARGEST / 16)
+        return cls((v[known[:-1][crossed]], v[known[1:][crossed]]), v[np.array(nearest, dtype=int)], False, grows)
 
 
 def _may_touch(growth: Floats, bend: Floats) -> NDArray[np.bool_]:
@@ -290,13 +337,36 @@ def variances_of(
     return VarianceMap(**made, centred=normalization == "center")  # type: ignore[arg-type]
 
 
+def not_negative(values: ArrayLike, name: str) -> Floats:
+    """Numbers >= 0 as float64, shape kept; texts and Fractions are read as everywhere."""
+    given = np.asarray(values)
+    if given.dtype.kind in "OU":
+        flat = [float(as_fraction(value, name)) for value in given.ravel().tolist()]
+        given = np.array(flat).reshape(given.shape)
+    if given.dtype.kind not in "fiu":
+        raise ValueError(f"{name} must hold real numbers, got dtype {given.dtype}")
+    found = given.astype(np.float64)
+    wrong = ~(np.isfinite(found) & (found >= 0))
+    if np.any(wrong):
+        raise ValueError(f"{name} must be finite and not negative, got {float(found[wrong].flat[0])!r}")
+    return found
+
+
+def _variances_of_one(layer: Layer) -> VarianceMap:
+    found = getattr(layer, "variances", None)
+    if not isinstance(found, VarianceMap):
+        raise ValueError(f"layer must be one Layer, got {layer!r:.80}")
+    return found
+
+
 def variance_map(layer: Layer, q: ArrayLike) -> float | Floats:
     """The variance after a layer of inputs with variance q >= 0 (a diagonal entry of the Gram matrix over width).
 
     That is the diagonal of layer(G) where G has the diagonal q; shape kept, a number for a number; inf where it exceeds
     float64. Relative error about 1e-15 (1 + B^2 v) with B the exponential growth rate of the activation and v the
-    variance of its argument. Raises ValueError for negative or non-finite q, and for batch normalisation, where the
-    variance depends on all inputs; PrecisionError where the activation is not resolved (sin at q = 1e9).
+    variance of its argument; with "center" 1e-8 where q is below 1e-8 sigma(0)^2. Raises ValueError for negative or
+    non-finite q, and for batch normalisation, where the variance depends on all inputs; PrecisionError where the
+    activation is not resolved (sin at q = 1e9).
 
     Source: Poole et al., arXiv:1606.05340 (there of the pre-activations, gain^2 q + bias_variance: conjugate, with the
     same slopes at fixed points).
@@ -305,14 +375,7 @@ def variance_map(layer: Layer, q: ArrayLike) -> float | Floats:
     >>> round(variance_map(Layer("relu", normalization="none", gain=2), 1.0), 12)
     2.0
     """
-    values = np.asarray(q)
-    if values.dtype.kind not in "fiu":
-        raise ValueError(f"q must hold real numbers, got dtype {values.dtype}")
-    values = values.astype(np.float64)
-    wrong = ~(np.isfinite(values) & (values >= 0))
-    if np.any(wrong):
-        raise ValueError(f"q must be finite and not negative, got {float(values[wrong].flat[0])!r}")
-    found = layer.variances(values)
+    found = _variances_of_one(layer)(not_negative(q, "q"))
     return float(found) if found.ndim == 0 else found
 
 
@@ -331,4 +394,4 @@ def variance_fixed_points(layer: Layer) -> tuple[VariancePoint, ...]:
     >>> [(round(p.variance, 6), p.stability) for p in variance_fixed_points(Layer("2*tanh(x)", normalization="none"))]
     [(0.0, 'repelling'), (2.121474, 'attracting')]
     """
-    return layer.variances.fixed_points()
+    return _variances_of_one(layer).fixed_points()

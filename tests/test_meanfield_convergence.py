@@ -212,7 +212,7 @@ def test_closer_to_one_than_doubles() -> None:
 def test_refusals() -> None:
     c = convergence(Layer("gelu", normalization="rms"))
     for ask in (c.bound, c.schwarz_pick):
-        with pytest.raises(ValueError, match=r"rho0 must lie in \[-1, 1\], got 1.5"):
+        with pytest.raises(ValueError, match=r"rho0 must be a number in \[-1, 1\], got 1.5"):
             ask(1.5, 3)
         with pytest.raises(ValueError, match="rho0"):
             ask(math.nan, 3)
@@ -221,3 +221,11 @@ def test_refusals() -> None:
         assert ask(0.5, 0).shape == (1,)
     with pytest.raises(ValueError, match="must be one Layer"):
         convergence([Layer("relu")])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rho0", [None, 1j, "0.1", True, [0.1], math.nan, 1.5])
+def test_a_start_that_is_no_correlation_is_named(rho0: Any) -> None:
+    found = convergence(Layer("gelu", normalization="rms"))
+    for ask in (found.bound, found.schwarz_pick):
+        with pytest.raises(ValueError, match=r"rho0 must be a number in \[-1, 1\], got"):
+            ask(rho0, 2)

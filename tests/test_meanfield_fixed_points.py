@@ -609,3 +609,19 @@ def test_what_lies_beyond_float64_is_refused() -> None:
     layer = Layer("sqrt(abs(x))", normalization="none", gain=0.001**0.5, bias_variance=1)
     with pytest.raises(PrecisionError, match="nearer than 1e-300"):
         fixed_points(layer)
+
+
+@pytest.mark.parametrize("bias", [1.0, 1e6, 1e12])
+def test_small_slopes_have_their_digits(bias: float) -> None:
+    # He_2 over t = (rho + b)/(1 + b): kappa'(1) = 2/(1 + b)
+    (point,) = (p for p in fixed_points(Layer("x**2", bias_variance=bias)) if p.rho == 1.0)
+    assert point.slope == pytest.approx(2 / (1 + bias), rel=1e-14)
+    assert bias == 1.0 or point.correlation_length == pytest.approx(-1 / math.log(2 / (1 + bias)), rel=1e-14)
+
+
+def test_a_slope_of_nearly_nothing() -> None:
+    for layer in (Layer("gelu", gain="1e-10", bias_variance=0.5), Layer("10**12 + relu(x)", normalization="rms")):
+        point = fixed_points(layer)[-1]
+        assert point.stability == "attracting"
+        assert 0 < point.slope < 1e-11
+        assert point.correlation_length == pytest.approx(-1 / math.log(point.slope), rel=1e-12)

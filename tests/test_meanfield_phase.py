@@ -234,8 +234,10 @@ def test_edge_refusals() -> None:
     for wrong in (-0.1, math.nan, [0.0, math.inf]):
         with pytest.raises(ValueError, match="bias_variances must be finite and not negative"):
             edge_of_chaos("tanh", wrong)
-    with pytest.raises(ValueError, match="bias_variances must hold real numbers"):
-        edge_of_chaos("tanh", ["a"])
+    for wrong in (["a"], [None], True, 1j):
+        with pytest.raises(ValueError, match="bias_variances must"):
+            edge_of_chaos("tanh", wrong)  # type: ignore[arg-type]
+    assert edge_of_chaos("tanh", ["0.04"]) == edge_of_chaos("tanh", [Fraction(1, 25)]) == edge_of_chaos("tanh", [0.04])
     with pytest.raises(PrecisionError, match=r"exp is resolved in float64 for variances from .* to 304 only"):
         edge_of_chaos("exp", 1e6)
 
@@ -507,3 +509,33 @@ def test_arguments() -> None:
         phase("tanh", math.inf, 0)
     with pytest.raises(ValueError, match="bias_variance must be a real number"):
         phase("tanh", 1, None)
+
+
+@pytest.mark.parametrize("name", ["tanh", "elu", "gelu"])
+def test_the_smallest_biases_have_the_edge_of_none(name: str) -> None:
+    assert edge_of_chaos(name, [1e-300, 1e-70]) == pytest.approx(edge_of_chaos(name, [0.0, 0.0]), rel=1e-15)
+    assert np.isnan(edge_of_chaos("relu", 1e-300))
+
+
+def test_correlations_and_lengths_next_to_one() -> None:
+    # of a step 1 - f(1 - delta) ~ K sqrt(delta): the slope at the fixed point tends to 1/2
+    for bias in (1, 10**6):
+        assert phase("step", "1e-6", bias).correlation_length == pytest.approx(1 / math.log(2), rel=1e-9)
+    with pytest.raises(PrecisionError, match="nearer than 1e-300"):
+        _ = phase("sqrt(abs(x))", "1e-6", 10**6).correlation
+
+
+@pytest.mark.parametrize(
+    ("activation", "weight", "bias"),
+    [("exp", "1e-6", 10**6), ("1e200*x", 2, "0.1"), ("exp(x*x/8)", 2, 0), ("tanh", 10**20, 0), ("sigmoid", 10**22, 0)],
+)
+def test_what_leaves_float64_is_refused_by_name(activation: str, weight: Any, bias: Any) -> None:
+    with pytest.raises(PrecisionError, match=r"exceed|beyond 4\^32|no finite moments|not resolved|float64"):
+        phase(activation, weight, bias)
+
+
+def test_variances_that_no_float_holds_are_refused() -> None:
+    with pytest.raises(ValueError, match="weight_variance must lie between 1e-300 and 1e300, got 1e400 or more"):
+        phase("tanh", "1e400", 0)
+    with pytest.raises(ValueError, match="bias_variance must lie between"):
+        phase("tanh", 1, "1e400")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermite import activation
-from hermite.errors import ConstantActivationError
+from hermite._by_variance import by_variance
+from hermite.errors import ConstantActivationError, PrecisionError
 from meanfield import Layer
 from meanfield._bracketed import bracketed
 from meanfield._variances import VarianceMap, VariancePoint, variance_fixed_points, variance_map, variances_of
@@ -96,8 +98,13 @@ def test_public_map_keeps_shapes_and_refuses_what_is_no_variance() -> None:
     for wrong in (-1.0, math.nan, math.inf, [1.0, -1e-300]):
         with pytest.raises(ValueError, match="q must be finite and not negative, got"):
             variance_map(layer, wrong)
-    with pytest.raises(ValueError, match="q must hold real numbers"):
-        variance_map(layer, "1")
+    assert variance_map(layer, "4") == variance_map(layer, Fraction(4)) == variance_map(layer, 4)
+    for wrong in ("many", [None], 1j, True):
+        with pytest.raises(ValueError, match="q must"):
+            variance_map(layer, wrong)  # type: ignore[arg-type]
+    for wrong in ("relu", None, [layer]):
+        with pytest.raises(ValueError, match="layer must be one Layer"):
+            variance_map(wrong, 1.0)  # type: ignore[arg-type]
 
 
 def test_the_map_is_the_diagonal_of_the_layer() -> None:
@@ -438,3 +445,38 @@ def test_bracketed_roots_to_the_last_digit() -> None:
     assert len(asked) < 15
     ends = bracketed(lambda x, _: x - 1, np.array([1.0, 0.0]), np.array([2.0, 1.0]))
     assert ends.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("name", ["exp", "1 + tanh(x)", "softplus", "cos(x) + sin(x)"])
+def test_rounding_beside_a_large_mean_is_no_fixed_point(name: str) -> None:
+    map_ = variances_of(
+        activation(name),
+        normalization="center",
+        order="activation-first",
+        gain_squared=1.0,
+        bias_variance=0.0,
+        keep=0.0,
+    )
+    assert [p.variance for p in map_.fixed_points()] == [0.0]
+    rate = map_.moments.zero.variance_slope
+    q = np.array([1e-10, 1e-20, 1e-60, 1e-200])
+    assert map_(q) == pytest.approx(rate * q, rel=2e-8, abs=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "gain_squared", "bias"),
+    [("1e10*tanh(x)", 1.0, 0.0), ("relu", 1.9999999999, 1e10), ("abs(x)**0.98", 10.0, 0.0), ("relu", 1.0, 1e20)],
+)
+def test_variances_beyond_the_search_are_not_called_unbounded(name: str, gain_squared: float, bias: float) -> None:
+    map_ = variances_of(
+        activation(name), normalization="none", order="activation-first", gain_squared=gain_squared,
+        bias_variance=bias, keep=0.0,
+    )  # fmt: skip
+    with pytest.raises(PrecisionError, match=r"beyond 4\^32"):
+        map_.fixed_points()
+
+
+def test_a_callable_with_a_kink_at_zero_has_two_slopes_there() -> None:
+    for function, second in ((lambda x: np.maximum(x, 0), 0.5), (lambda x: np.where(x > 0, x, 0.5 * x), 0.625)):
+        zero = by_variance(activation(function)).zero
+        assert (zero.second_slope, zero.derivative) == pytest.approx((second, second), rel=1e-11)
