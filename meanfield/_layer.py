@@ -152,9 +152,9 @@ class Layer:
 
     @property
     def linearity(self) -> float:
-        """r = c_1^2/variance = 2 - isometry strength: the rate of small correlations with layer normalisation.
+        """r = c_1^2/variance = 2 - isometry strength: the rate of small correlations with layer normalisation, no bias.
 
-        With a skip it is that of the whole layer, a^2 + (1 - a^2) r.
+        With a skip it is that of the whole layer, a^2 + (1 - a^2) r. With a bias 0 is no fixed point: see `slope`.
         """
         return self.keep + (1.0 - self.keep) * linearity(self.sigma)
 
