@@ -539,3 +539,10 @@ def test_variances_that_no_float_holds_are_refused() -> None:
         phase("tanh", "1e400", 0)
     with pytest.raises(ValueError, match="bias_variance must lie between"):
         phase("tanh", 1, "1e400")
+
+
+def test_the_edge_of_a_callable_that_bends_beside_its_kink() -> None:
+    def elu(x: np.ndarray) -> np.ndarray:
+        return np.where(x > 0, x, 2 * np.expm1(np.minimum(x, 0)))
+
+    assert edge_of_chaos(elu, 0.0) == pytest.approx(2 / (1 + 2**2), rel=1e-10)
