@@ -155,7 +155,7 @@ def trajectory(
     >>> round(float(t.isometry_gap[30] / t.isometry_gap[29]), 4)  # approaches (2 - beta)^2
     0.7241
     """
-    if np.ndim(G0) != 2:
+    if as_real(G0, "G0").ndim != 2:
         check_correlation(G0, name="G0")
         raise ValueError(f"G0 must be one matrix of shape (n, n), got shape {np.shape(G0)}; call once per matrix")
     layers = as_layers(layer, depth)

@@ -553,6 +553,7 @@ def test_a_depth_may_be_a_numpy_integer() -> None:
         ([[1.0, 0.5], [0.2, 1.0]], "G0 must be symmetric"),
         (np.ones((2, 3)), "G0 must have shape"),
         ("relu", "G0 must be an array of real numbers"),
+        ([[1.0, 0.5], [0.5]], "G0 must be an array of real numbers"),
     ],
 )
 def test_a_wrong_start_is_named(G0: Any, message: str) -> None:
