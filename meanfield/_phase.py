@@ -292,11 +292,13 @@ class _Edge:
             )
 
     def _brackets(self, b: Floats) -> tuple[NDArray[np.intp], Floats, Floats]:
-        """Where b(v) - b changes sign: rows of b, and both ends."""
+        """Where b(v) - b changes sign: rows of b, and both ends; what is rounding of b(v) has no sign."""
+        m = self.moments
+        noise = _ULPS * _EPS * (self.v * m.bent_derivative(self.v) + m.bent_second(self.v)) / m.derivative(self.v)
         found: list[tuple[int, float, float]] = []
         for i, wanted in enumerate(b.tolist()):
             difference = self.b - wanted
-            known = np.flatnonzero(difference)
+            known = np.flatnonzero(np.abs(difference) > noise)
             crossed = np.flatnonzero(np.sign(difference[known[:-1]]) != np.sign(difference[known[1:]]))
             found += [(i, self.v[known[j]], self.v[known[j + 1]]) for j in crossed]
         rows, low, high = zip(*found, strict=True) if found else ((), (), ())

@@ -546,3 +546,9 @@ def test_the_edge_of_a_callable_that_bends_beside_its_kink() -> None:
         return np.where(x > 0, x, 2 * np.expm1(np.minimum(x, 0)))
 
     assert edge_of_chaos(elu, 0.0) == pytest.approx(2 / (1 + 2**2), rel=1e-10)
+
+
+@pytest.mark.parametrize("shift", ["0.1", "1e-6", "1e-9"])
+def test_rounding_of_the_bias_is_no_edge(shift: str) -> None:
+    # relu(x - t): b(v) = t sqrt(v) phi/Phi(-t/sqrt v) - t^2 > 0 at every v, so that no bias of 0 is critical
+    assert np.isnan(edge_of_chaos(f"relu(x - {shift})", 0.0))
