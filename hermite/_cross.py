@@ -23,7 +23,7 @@ from ._activation import Activation
 from ._build import LARGE_MEAN, reduced_dual
 from ._homogeneity import degree_of
 from ._interpreter import evaluate_scaled
-from ._numeric import Scaled, basic, is_constant, scaled_coefficients
+from ._numeric import Scaled, basic, is_constant, scaled_coefficients, without_constant
 from ._recurrence import Array
 from ._rotation import Side, centred, covariance, on_a_line
 from .errors import PrecisionError
@@ -78,12 +78,11 @@ def pair_moments(sigma: Activation, deviations: Array, rho: Array) -> PairMoment
     |rho| above 0.98 of a sigma with kinks. Raises as the moments of sigma do, and PrecisionError for such a pair where
     sigma has a singular point (log|x|).
     """
-    p, tree = degree_of(sigma), sigma.expr
+    p, bare = degree_of(sigma), without_constant(sigma)
     if p is not None:
         return _homogeneous(sigma, float(p), deviations, rho)
-    if tree.op == "add" and tree.args[0].op == "num":  # correlations do not see a constant, but rounding would
-        bare = pair_moments(replace(sigma, expr=tree.args[1], declared_growth=None), deviations, rho)
-        return bare.shifted(float(tree.args[0].number))
+    if bare is not sigma:
+        return pair_moments(bare, deviations, rho).shifted(float(sigma.expr.args[0].number))
     distinct, of = np.unique(deviations, return_inverse=True)
     lows = [_moments_at(sigma, float(s))[0] for s in distinct]
     mean, variance, scale = (np.array([getattr(low, k) for low in lows]) for k in ("c0", "variance", "log_scale"))

@@ -178,10 +178,10 @@ def varying(sigma: Activation) -> Scaled:
     return low
 
 
-def _without_constant(sigma: Activation) -> Activation:
-    """sigma less a large constant summand: its strength does not see one, but rounding would."""
+def without_constant(sigma: Activation, beyond: float = 0.0) -> Activation:
+    """sigma less a constant summand larger than `beyond`: what is centred does not see one, but rounding would."""
     tree = sigma.expr
-    if tree.op == "add" and tree.args[0].op == "num" and abs(tree.args[0].number) > 8:
+    if tree.op == "add" and tree.args[0].op == "num" and abs(tree.args[0].number) > beyond:
         return replace(sigma, expr=tree.args[1], declared_growth=None)
     return sigma
 
@@ -293,7 +293,7 @@ def linearity(sigma: ActivationLike) -> float:
     >>> round(linearity("sign"), 12)  # 2/pi
     0.636619772368
     """
-    low = varying(_without_constant(activation(sigma)))
+    low = varying(without_constant(activation(sigma), beyond=8))
     return min(low.c1**2 / low.variance, 1.0)
 
 
@@ -310,7 +310,7 @@ def isometry_strength(sigma: ActivationLike) -> float:
     >>> round(isometry_strength("relu"), 12)  # (3 pi - 4)/(2 pi - 2)
     1.266528896538
     """
-    low = varying(_without_constant(activation(sigma)))
+    low = varying(without_constant(activation(sigma), beyond=8))
     return 1.0 + min(low.residual / low.variance, 1.0)
 
 

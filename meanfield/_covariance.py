@@ -6,7 +6,6 @@ norms meet different activations sigma(s_i x), and the moments of pairs come fro
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from hermite._activation import Activation
 from hermite._cross import PairMoments, pair_moments
-from hermite._numeric import moments
+from hermite._numeric import moments, without_constant
 from hermite.errors import ConstantActivationError, PrecisionError
 
 from ._batch import batch_gram
@@ -62,16 +61,8 @@ def branch(layer: Layer, G: Floats) -> Floats:
     assert isinstance(base, Activation)
     if layer.normalization == "batch":
         return batch_gram(base, G, order=layer.order, gain=layer.gain, bias_variance=float(layer.bias_variance))
-    found = pair_moments(_without_constant(base) if layer.is_centred else base, *arguments(layer, G))
+    found = pair_moments(without_constant(base) if layer.is_centred else base, *arguments(layer, G))
     return normalised(layer, found)
-
-
-def _without_constant(sigma: Activation) -> Activation:
-    """sigma less a constant summand, which centring takes off anyhow, but not without its rounding."""
-    tree = sigma.expr
-    if tree.op == "add" and tree.args[0].op == "num":
-        return replace(sigma, expr=tree.args[1], declared_growth=None)
-    return sigma
 
 
 def arguments(layer: Layer, G: Floats) -> tuple[Floats, Floats]:
@@ -136,7 +127,7 @@ def _geometric_means(v: Floats, i: Indices, j: Indices) -> Floats:
 
 def _constants(layer: Layer) -> tuple[float, float]:
     """c_0 and the variance of sigma at unit inputs."""
-    found = moments(_without_constant(layer.unit_activation), 0)
+    found = moments(without_constant(layer.unit_activation), 0)
     if not found.variance > 0.0:
         raise ConstantActivationError(f"{layer.label} divides by the variance of sigma, which is 0: it is constant")
     return float(found.coefficients[0]), found.variance

@@ -19,13 +19,13 @@ from ._gap import (
     UNRESOLVED,
     Gap,
     GapStatus,
-    diagonal_gap,
     gap_of,
     gap_of_clusters,
     gram_complement,
     has_parallel_pair,
     is_poor,
     lower_bound,
+    with_norms,
 )
 from ._gap import max_abs_offdiagonal as max_abs_offdiagonal
 from ._gap import rms_offdiagonal as rms_offdiagonal
@@ -275,11 +275,7 @@ def _gap(G: Floats, source: NDArray[np.generic], exact: bool) -> Gap:
         gap = _better_gap(gap, G, C)
     if (exact and gap.status != "singular") or (gap.status == "unresolved" and len(G) <= AUTOMATIC_EXACT):
         return _exact_gap(source, definite=gap.status == "resolved")
-    unequal = diagonal_gap(diagonal)
-    if gap.status != "resolved" or unequal == 0.0:
-        return gap
-    log_value = float(np.logaddexp(math.log(unequal), gap.log_value))
-    return Gap(unequal + gap.value, 8.0 * EPS * unequal + gap.error, log_value, "resolved")
+    return with_norms(gap, diagonal)
 
 
 def _better_gap(gap: Gap, G: Floats, C: Floats) -> Gap:

@@ -37,6 +37,7 @@ __all__ = [
     "lower_bound",
     "max_abs_offdiagonal",
     "rms_offdiagonal",
+    "with_norms",
 ]
 
 Floats = NDArray[np.float64]
@@ -248,6 +249,15 @@ def diagonal_gap(a: Floats) -> float:
     # the quotient of an entry of 1e-300 and a mean of 1e300 is 0: its logarithm is not taken from it
     logs = np.log(mantissa / mean) + exponent * math.log(2.0)
     return float(np.where(near, log1p_excess(np.where(near, t, 0.0)), t - logs).mean())
+
+
+def with_norms(gap: Gap, diagonal: Floats, entry_error: float = 0.0) -> Gap:
+    """The gap of a Gram matrix from that of its cosines; entry_error: relative, of the diagonal."""
+    unequal = diagonal_gap(diagonal)
+    if gap.status != "resolved" or unequal == 0.0:
+        return gap
+    log_value = float(np.logaddexp(math.log(unequal), gap.log_value))
+    return Gap(unequal + gap.value, (8.0 * EPS + 2.0 * entry_error) * unequal + gap.error, log_value, "resolved")
 
 
 def log1p_excess(t: Floats) -> Floats:

@@ -211,9 +211,7 @@ class Layer:
             raise self._no_map("every entry depends on all inputs; call the layer on a matrix")
         if self.is_stationary(1.0):
             return 1.0
-        rising = float(self.variances(np.ones(1))[0]) > 1.0
-        points = [p for p in self.variances.fixed_points() if (p.variance > 1.0) == rising]
-        found = (points[0] if rising else points[-1]) if points else None
+        found = self.variances.led_to(1.0)
         follow = "; variance_map(layer, q) shows it, layer(G) and trajectory follow it"
         if found is None:
             raise self._no_map("the diagonal grows without bound" + follow)

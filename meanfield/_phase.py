@@ -48,7 +48,6 @@ _NOISE = 1e-14
 _NOISE_OF_CALLABLES = 1e-9  # their slopes are differences
 _SMALL = 1e-8  # a slope that is a difference (tanhshrink) has no digits at smaller variances
 _WIDE = 64.0  # critical variances are seldom so many times larger than the bias variance
-_NEAREST = 1e-60  # 1 - c: nothing critical is nearer
 
 
 # ---- one network ----------------------------------------------------------------------------------------------
@@ -333,7 +332,8 @@ def half_stable_points(activation: ActivationLike) -> tuple[HalfStablePoint, ...
         raise ValueError(f"chi of {sigma.name} is infinite: E sigma'^2 does not exist (a jump, or too steep an end)")
     v, second, slope, square = on_grid(m, ("second", "second_slope", "derivative"), _SMALL)
     difference = slope - square
-    known = np.flatnonzero(np.abs(difference) > _NOISE * (square + second / v))
+    noise = _NOISE_OF_CALLABLES if sigma.is_opaque else _NOISE
+    known = np.flatnonzero(np.abs(difference) > noise * (square + second / v))
     crossed = np.flatnonzero(np.sign(difference[known[:-1]]) != np.sign(difference[known[1:]]))
     low, high = v[known[crossed]], v[known[crossed + 1]]
     kept = bracketed(lambda x, _: m.second_slope(x) - m.derivative(x), low, high)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hermite.errors import PrecisionError
 
-from ._gap import SINGULAR, Gap, diagonal_gap, gap_of, has_parallel_pair, least_gap
+from ._gap import SINGULAR, diagonal_gap, gap_of, has_parallel_pair, least_gap, with_norms
 from ._gram import unit_diagonal
 from ._layer import Layer
 from ._march import Largest, largest_of
@@ -126,12 +126,9 @@ class Walk:
         diagonal = np.diagonal(G)
         if not np.all(diagonal > 0.0) or (self.parallel and not self.centred):
             return measured(SINGULAR, 0.0, None)
-        gap = gap_of(C, rounded=True, entry_error=self.error)
-        unequal = diagonal_gap(diagonal)
-        if gap.status == "resolved" and unequal > 0.0:
-            log_value = float(np.logaddexp(math.log(unequal), gap.log_value))
-            gap = Gap(unequal + gap.value, (8 * 2.0**-52 + 2 * self.error) * unequal + gap.error, log_value, "resolved")
-        lower = least_gap(C, entry_error=self.error) + unequal if gap.status == "unresolved" else None
+        gap = with_norms(gap_of(C, rounded=True, entry_error=self.error), diagonal, self.error)
+        unresolved = gap.status == "unresolved"
+        lower = least_gap(C, entry_error=self.error) + diagonal_gap(diagonal) if unresolved else None
         top = self.tops[-1].value
         return measured(gap, math.sqrt(C.size) * self.error / top if top else math.inf, lower)
 

@@ -552,3 +552,12 @@ def test_the_edge_of_a_callable_that_bends_beside_its_kink() -> None:
 def test_rounding_of_the_bias_is_no_edge(shift: str) -> None:
     # relu(x - t): b(v) = t sqrt(v) phi/Phi(-t/sqrt v) - t^2 > 0 at every v, so that no bias of 0 is critical
     assert np.isnan(edge_of_chaos(f"relu(x - {shift})", 0.0))
+
+
+def test_a_callable_has_the_half_stable_point_of_its_formula() -> None:
+    def swish(x: np.ndarray) -> np.ndarray:
+        return x / (1 + np.exp(-np.clip(x, -500, 500)))
+
+    (found,), (exact,) = half_stable_points(swish), half_stable_points("silu")
+    assert found.variance == pytest.approx(exact.variance, rel=1e-9)
+    assert found.weight_variance == pytest.approx(exact.weight_variance, rel=1e-11)
