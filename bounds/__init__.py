@@ -15,8 +15,8 @@ from ._matrix import isometry_properties as isometry_properties
 from ._matrix import normalization_gain as normalization_gain
 
 if TYPE_CHECKING:
+    from ._claim import Claim as Claim
     from ._claims import CLAIMS as CLAIMS
-    from ._claims import Claim as Claim
     from ._contraction import gap_decay as gap_decay
     from ._contraction import potential_contraction as potential_contraction
     from ._contraction import spectral_gap_decay as spectral_gap_decay
@@ -38,7 +38,7 @@ __all__ = [
 
 # dynamics need an activation: whoever uses matrices only never loads hermite
 _LAZY = {
-    "Claim": "._claims",
+    "Claim": "._claim",
     "CLAIMS": "._claims",
     "potential_contraction": "._contraction",
     "gap_decay": "._contraction",

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from bounds._certificate import Verdict
-from bounds._claims import CLAIMS, Claim
+from bounds._claim import Claim
+from bounds._claims import CLAIMS
 from bounds._verify import verify
 from hermite._console import Parser, integer, one_line, version, write
 from hermite._table import LATEX, Table

@@ -17,7 +17,7 @@ from hermite._activation import Activation, activation
 from meanfield._layer import Layer
 
 if TYPE_CHECKING:
-    from bounds._claims import Claim
+    from bounds._claim import Claim
 
 __all__ = ["Verification", "as_python", "verify"]
 
