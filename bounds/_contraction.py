@@ -12,9 +12,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from bounds._bracket import Bracket, settle
 from bounds._certificate import Certificate, Hypothesis, certify
-from bounds._depth import Bracket, Run, below, minus, settle, start
-from meanfield._gap import log1p_excess
+from bounds._depth import Run, below, start
+from bounds._gamma import LOG_EXPM1, LOG_LOG1P_EXP, log_gamma
 from meanfield._layer import Layers
 
 __all__ = ["gap_decay", "potential_contraction", "spectral_gap_decay"]
@@ -52,13 +53,11 @@ def potential_contraction(layer: Layers, G0: Any, depth: int | None = None) -> C
     run = start(layer, G0, depth, gaps=False)
     largest = float(run.path.max_correlation[0])
     lhs = run.log_potentials
-    rhs = minus(Bracket(*(ends[:1] for ends in lhs)), run.decay)
-    untouched = (run.untouched) & (run.decay.high == 0)
     return _certificate(
         "lemma-a.3",
         "Lemmas A.2 and A.3",
-        _rounded(lhs, untouched),
-        _rounded(rhs, untouched),
+        lhs,
+        lhs[0] - run.decay,
         hypotheses=[run.centred, Hypothesis("max|G_ij| < 1", largest < 1.0, f"max|G_ij| = {largest:.6g}")],
         statement=f"log potential(G_l) <= log potential(G_0) - sum of log beta; {_LOGS}",
         threshold_layer=0,
@@ -92,16 +91,14 @@ def gap_decay(layer: Layers, G0: Any, depth: int | None = None) -> Certificate:
     """
     run = start(layer, G0, depth)
     constant = math.log(4 * run.n)
-    determinant = _reflected(run.log_det)
-    rhs = minus(Bracket(*(constant + x for x in determinant)).widened(), run.decay)
     return _certificate(
         "theorem-5.1",
         "Theorem 5.1",
         run.log_gaps,
-        rhs.widened(),
+        constant - run.log_det - run.decay,
         hypotheses=[run.centred, run.definite, run.nonlinear],
         statement=f"log gap(G_l) <= log(4n) - log det G_0 - sum of log beta; {_LOGS}",
-        threshold_layer=_threshold(run, constant + float(determinant.value[0])),
+        threshold_layer=_threshold(run, constant - float(run.log_det.value[0])),
     )
 
 
@@ -157,7 +154,7 @@ def spectral_gap_decay(layer: Layers, G0: Any, depth: int | None = None, *, form
         "theorem-5.1+",
         "Theorem 5.1, sharpened",
         run.log_gaps,
-        rhs.widened(),
+        rhs,
         hypotheses=[run.centred, run.definite],
         statement=f"log gap(G_l) <= {text}; {_LOGS}",
         threshold_layer=0,
@@ -182,40 +179,15 @@ def _certificate(claim: str, title: str, lhs: Bracket, rhs: Bracket, **rest: Any
 
 
 def _by_eigenvalue(run: Run) -> tuple[Bracket, str]:
-    return Bracket(*map(_log_log1p_exp, run.odds)), "log log(1 + (1/lambda_0 - 1) / product of beta)"
+    return run.odds.through(LOG_LOG1P_EXP), "log log(1 + (1/lambda_0 - 1) / product of beta)"
 
 
 def _by_determinant(run: Run) -> tuple[Bracket, str]:
-    exponents = [1.0 + x for x in _reflected(run.log_det)]
-    constant = Bracket(*(x + np.log(-np.expm1(-x)) for x in exponents))
-    return minus(constant.widened(), run.decay), "log(e / det G_0 - 1) - sum of log beta"
+    return (1.0 - run.log_det).through(LOG_EXPM1) - run.decay, "log(e / det G_0 - 1) - sum of log beta"
 
 
 def _by_map(run: Run) -> tuple[Bracket, str]:
-    gammas = [np.array([_log_gamma(run.n, log_mu) for log_mu in ends.tolist()]) for ends in run.log_spreads]
-    return Bracket(*gammas), "log Gamma_n(mu_l), mu_0 = 1 - lambda_0, mu_l = f_l(mu_(l-1))"
-
-
-def _log_gamma(n: int, log_mu: float) -> float:
-    """log of the gap of n equicorrelated inputs, log Gamma_n(mu)."""
-    if n == 1 or log_mu in (-math.inf, 0.0):
-        return math.inf if log_mu == 0.0 and n > 1 else -math.inf
-    if log_mu < -230.0:  # Gamma_n(mu) = (n-1) mu^2/2 (1 + O(n mu)), and the square would underflow
-        return math.log((n - 1) / 2) + 2.0 * log_mu
-    mu = math.exp(log_mu)
-    # the terms linear in mu cancel: what is summed is t - log(1 + t) at -mu and (n-1) mu, both positive
-    return math.log(((n - 1) * _excess(-mu) + _excess((n - 1) * mu)) / n) if mu < 1.0 else math.inf
-
-
-def _excess(t: float) -> float:
-    """t - log1p(t) to full relative accuracy."""
-    return float(log1p_excess(np.array(t))) if abs(t) < 0.5 else t - math.log1p(t)
-
-
-def _log_log1p_exp(x: Floats) -> Floats:
-    """log(log(1 + e^x)), which is x - e^x/2 + ... for x towards -inf."""
-    inner = np.log(np.logaddexp(0.0, np.maximum(x, -36.0)))
-    return np.asarray(np.where(x < -36.0, x, inner))
+    return run.log_spreads.through(log_gamma(run.n)), "log Gamma_n(mu_l), mu_0 = 1 - lambda_0, mu_l = f_l(mu_(l-1))"
 
 
 def _threshold(run: Run, log_constant: float) -> int | None:
@@ -226,12 +198,3 @@ def _threshold(run: Run, log_constant: float) -> int | None:
         return max(math.ceil(log_constant / math.log1p(run.strengths[0][0])), 0)
     reached = np.flatnonzero(run.decay.value >= log_constant)
     return int(reached[0]) if len(reached) else None
-
-
-def _rounded(bracket: Bracket, exact: NDArray[np.bool_]) -> Bracket:
-    wide = bracket.widened()
-    return Bracket(bracket.value, *(np.where(exact, a, b) for a, b in zip(bracket[1:], wide[1:], strict=True)))
-
-
-def _reflected(x: Bracket) -> Bracket:
-    return Bracket(-x.value, -x.high, -x.low)

@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bounds._bracket import EPS, Bracket, around, one
 from bounds._certificate import Hypothesis
+from bounds._gamma import LOG_FROM_ODDS
 from hermite._activation import Activation
 from hermite._algebra import as_polynomial
 from hermite._moments import Moments
@@ -24,46 +26,15 @@ from meanfield._gram import check_correlation
 from meanfield._layer import Layer, Layers, as_layers
 from meanfield._walk import stationary_steps
 
-__all__ = ["Bracket", "Run", "below", "minus", "settle", "start"]
+__all__ = ["Run", "below", "start"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
-EPS = float(np.finfo(np.float64).eps)
 
-
-class Bracket(NamedTuple):
-    """Numbers, one for each layer, and bounds on what they stand for: low <= true value <= high."""
-
-    value: Floats
-    low: Floats
-    high: Floats
-
-    def widened(self) -> Bracket:
-        """Room for the rounding of the last few operations; infinities stay."""
-        size = np.where(np.isfinite(self.value), np.abs(self.value), 0.0)
-        room = 8.0 * EPS * (1.0 + size)
-        return Bracket(self.value, self.low - room, self.high + room)
-
-
-def minus(left: Bracket, right: Bracket) -> Bracket:
-    """The difference of two brackets."""
-    return Bracket(left.value - right.value, left.low - right.high, left.high - right.low)
-
-
-def settle(lhs: Bracket, rhs: Bracket) -> tuple[Floats, Floats]:
-    """Slack rhs - lhs and its tolerance, layer by layer.
-
-    Of the errors only those count that could reverse the sign of the slack.  An infinite slack has no error bar, so
-    there the brackets decide between tolerance 0 and inf.
-    """
-    with np.errstate(invalid="ignore"):
-        slack = np.where(lhs.value == rhs.value, 0.0, rhs.value - lhs.value)
-        against = (lhs.high - lhs.value) + (rhs.value - rhs.low)
-        towards = (lhs.value - lhs.low) + (rhs.high - rhs.value)
-        tolerance = np.where(slack >= 0, against, towards)
-    certain = np.where(slack >= 0, rhs.low >= lhs.high, rhs.high < lhs.low)
-    known = np.isfinite(slack) & ~np.isnan(tolerance)
-    return slack, np.where(known, tolerance, np.where(certain, 0.0, math.inf))
+def logarithm(bracket: Bracket) -> Bracket:
+    """Natural logarithms of numbers >= 0."""
+    with np.errstate(divide="ignore"):
+        return Bracket(*(np.log(np.maximum(end, 0.0)) for end in (bracket.value, bracket.low, bracket.high))).widened()
 
 
 def below(rhs: Bracket, level: float) -> int | None:
@@ -126,8 +97,8 @@ class Run:
         """log det G0, one number."""
         gap, error = float(self.path.isometry_gap[0]), float(self.path.isometry_gap_error[0])
         if math.isinf(gap):
-            return _one(-math.inf, -math.inf, -math.inf if error == 0 else 0.0)
-        return _one(0.0 - self.n * gap, 0.0 - self.n * (gap + error), 0.0 - self.n * max(gap - error, 0.0))
+            return one(-math.inf, -math.inf, -math.inf if error == 0 else 0.0)
+        return one(0.0 - self.n * gap, 0.0 - self.n * (gap + error), 0.0 - self.n * max(gap - error, 0.0))
 
     @cached_property
     def spectrum(self) -> tuple[Bracket, Bracket]:
@@ -140,52 +111,41 @@ class Run:
         # det G0 <= lambda e^(1 - lambda) keeps lambda off 0 where the eigenvalue is lost in rounding
         least = max(1.0 - mu - error, math.exp(float(self.log_det.low[0]) - 1.0))
         most = min(1.0 - mu + error, 1.0)
-        spread = _one(min(mu, 1.0), max(min(mu, 1.0) - error, 0.0), min(mu + error, 1.0))
-        return spread, _one(min(max(1.0 - mu, least), most), least, most)
+        spread = one(min(mu, 1.0), max(min(mu, 1.0) - error, 0.0), min(mu + error, 1.0))
+        return spread, one(min(max(1.0 - mu, least), most), least, most)
 
     @cached_property
     def odds(self) -> Bracket:
         """log of (prod beta^-1) (1/lambda_0 - 1) at each layer."""
         mu, eigenvalue = self.spectrum
-        with np.errstate(divide="ignore"):
-            first = minus(Bracket(*map(np.log, mu)), Bracket(*map(np.log, eigenvalue)))
-        return minus(first.widened(), self.decay)
+        return logarithm(mu) - logarithm(eigenvalue) - self.decay
 
     @cached_property
     def log_spreads(self) -> Bracket:
-        """log of mu_0 through the maps of the layers: two inputs of correlation mu_0 go the same way."""
-        ends = (np.array([[1.0, float(mu[0])], [float(mu[0]), 1.0]]) for mu in self.spectrum[0])
-        value, low, high = (trajectory(self.layers, pair, gap_layers=(), progress=False) for pair in ends)
+        """log of mu_0 = 1 - lambda_0 through the maps of the layers."""
+        return self.mapped(self.spectrum[0])
+
+    def mapped(self, start: Bracket) -> Bracket:
+        """log of one correlation in [0, 1] through the maps of the layers: two inputs of it go the same way."""
+        low, value, high = (float(end[0]) for end in (start.low, start.value, start.high))
+        ends = (np.array([[1.0, x], [x, 1.0]]) for x in (value, max(low, 0.0), min(high, 1.0)))
+        paths = [trajectory(self.layers, pair, gap_layers=(), progress=False) for pair in ends]
         # the maps increase on [0, 1], so the ends of a bracket stay ends
-        odds = (
-            value.log_potential,
-            _around(low.log_potential, low.log_potential_error).low,
-            _around(high.log_potential, high.log_potential_error).high,
-        )
-        found = Bracket(*(np.asarray(-np.logaddexp(0.0, -x)) for x in odds)).widened()
-        return found._replace(high=np.minimum(found.high, 0.0))
+        odds = [around(path.log_potential, path.log_potential_error) for path in paths]
+        found = Bracket(paths[0].log_potential, odds[1].low, odds[2].high).through(LOG_FROM_ODDS)
+        return Bracket(found.value, found.low, np.minimum(found.high, 0.0))
 
     @cached_property
     def log_gaps(self) -> Bracket:
         """log gap(G_l)."""
         value, error = self.path.log_isometry_gap, self.path.log_isometry_gap_error
-        return _around(value, error).widened()
+        return around(value, error).widened()
 
     @cached_property
     def log_potentials(self) -> Bracket:
         """log potential(G_l); the entries of G0 are taken as exact."""
         error = np.where(self.untouched, 0.0, self.path.log_potential_error)
-        return _around(self.path.log_potential, error)
-
-
-def _around(value: Floats, error: Floats) -> Bracket:
-    """Logarithms with their error; where even the logarithm has left float64, it is below the smallest."""
-    lost = (value == -math.inf) & (error > 0)
-    with np.errstate(invalid="ignore"):
-        low, high = np.where(error > 0, value - error, value), np.where(error > 0, value + error, value)
-    # an unresolved gap, inf +- inf, may be anything
-    low, high = np.where(np.isnan(low), -math.inf, low), np.where(np.isnan(high), math.inf, high)
-    return Bracket(value, low, np.where(lost, -np.finfo(np.float64).max, high))
+        return around(self.path.log_potential, error)
 
 
 def start(layer: Layers, G0: Any, depth: int | None, *, gaps: bool = True) -> Run:
@@ -223,7 +183,3 @@ def _strength(layer: Layer) -> tuple[float, float]:
     rest = 1.0 - layer.keep  # a skip leaves so much of the layer
     excess = rest * min(low.residual / low.variance, 1.0)
     return excess, rest * float(found.strength_error) + (EPS * excess if layer.keep else 0.0)
-
-
-def _one(value: float, low: float, high: float) -> Bracket:
-    return Bracket(np.array([value]), np.array([low]), np.array([high]))

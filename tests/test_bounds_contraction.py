@@ -15,7 +15,9 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from bounds import Certificate, Verdict, certify, gap_decay, potential_contraction, spectral_gap_decay
-from bounds._depth import Bracket, minus, settle, start
+from bounds._bracket import Bracket, settle
+from bounds._depth import start
+from bounds._gamma import LOG_LOG1P_EXP
 from bounds.strategies import correlation_matrices, layers
 from meanfield import Layer, correlation, input_gram, isometry_gap, rms_correlation, trajectory
 
@@ -540,7 +542,7 @@ def constant(value: float) -> Bracket:
 
 def test_the_rate_of_the_potential_is_not_twice_that() -> None:
     def doubled(run: Any) -> Bracket:
-        return minus(constant(float(run.log_potentials.value[0])), Bracket(*(2 * x for x in run.decay)))
+        return run.log_potentials[0] - 2 * run.decay
 
     certificate = planted(Layer("relu"), NEAR, 5, doubled, "log_potentials")
     assert names(certificate)[1:] == ["FAILS"] * 5
@@ -549,7 +551,7 @@ def test_the_rate_of_the_potential_is_not_twice_that() -> None:
 def test_the_constant_of_theorem_5_1_cannot_be_dropped() -> None:
     """gap(G_l) <= beta^-l has been printed; true is the rate (2 - beta)^(2l), with a constant."""
     layer, G0 = Layer("relu"), equicorrelation(5, 0.9)
-    certificate = planted(layer, G0, 60, lambda run: minus(constant(0.0), run.decay))
+    certificate = planted(layer, G0, 60, lambda run: 0.0 - run.decay)
     assert names(certificate)[:6] == ["FAILS"] * 6
     assert certificate.lhs[1] == pytest.approx(math.log(1.316278232656906), abs=1e-13)
     assert math.exp(certificate.rhs[1]) == pytest.approx(0.7896, abs=5e-5)
@@ -564,14 +566,14 @@ def two_close_among(n: int) -> np.ndarray:
 
 
 def test_the_determinant_of_theorem_5_1_cannot_be_dropped() -> None:
-    certificate = planted(Layer("relu"), two_close_among(2), 40, lambda r: minus(constant(math.log(8)), r.decay))
+    certificate = planted(Layer("relu"), two_close_among(2), 40, lambda r: math.log(8) - r.decay)
     assert certificate.verdict is FAILS
     assert gap_decay(Layer("relu"), two_close_among(2), 40).holds
 
 
 def test_the_determinant_of_theorem_5_1_is_not_its_nth_root() -> None:
     def rooted(run: Any) -> Bracket:
-        return minus(constant(math.log(4 * run.n) - float(run.log_det.value[0]) / run.n), run.decay)
+        return math.log(4 * run.n) - 1 / run.n * run.log_det - run.decay
 
     assert planted(Layer("relu"), two_close_among(8), 40, rooted).verdict is FAILS
     assert gap_decay(Layer("relu"), two_close_among(8), 40).holds
@@ -579,7 +581,7 @@ def test_the_determinant_of_theorem_5_1_is_not_its_nth_root() -> None:
 
 def test_the_determinant_form_needs_its_constant() -> None:
     def shrunk(run: Any) -> Bracket:
-        return minus(constant(math.log(math.expm1(-float(run.log_det.value[0])) / (10 * run.n))), run.decay)
+        return math.log(math.expm1(-float(run.log_det.value[0])) / (10 * run.n)) - run.decay
 
     certificate = planted(Layer("relu"), equicorrelation(4, 0.05), 3, shrunk)
     assert certificate.verdicts[0] is FAILS
@@ -587,8 +589,7 @@ def test_the_determinant_form_needs_its_constant() -> None:
 
 def test_the_eigenvalue_form_needs_its_constant() -> None:
     def halved(run: Any) -> Bracket:
-        odds = (x - math.log(2) for x in run.odds)
-        return Bracket(*(np.log(np.log1p(np.exp(x))) for x in odds))
+        return (run.odds - math.log(2)).through(LOG_LOG1P_EXP)
 
     G0 = equicorrelation(64, 1 - 1e-6)
     assert planted(Layer("relu"), G0, 2, halved).verdicts[0] is FAILS
@@ -612,9 +613,7 @@ def test_a_strength_that_is_too_large_is_caught() -> None:
     """The bound of exp (beta 1.418) is false for relu (1.267)."""
     G0 = equicorrelation(3, 0.1)
     decay = start(Layer("exp"), G0, 20).decay
-    certificate = planted(
-        Layer("relu"), G0, 20, lambda r: minus(constant(float(r.log_potentials.value[0])), decay), "log_potentials"
-    )
+    certificate = planted(Layer("relu"), G0, 20, lambda r: r.log_potentials[0] - decay, "log_potentials")
     assert certificate.verdict is FAILS
 
 

@@ -1,0 +1,117 @@
+"""Numbers with bounds on what they stand for, one for each layer, and the rule that compares two of them.
+
+Every claim over depth is written once, over numbers that add, subtract and pass through increasing functions: these
+brackets of float64, or the balls of `_balls`, which prove what brackets leave open.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Bracket", "Increasing", "around", "one", "settle"]
+
+Floats: TypeAlias = NDArray[np.float64]
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+class Increasing(NamedTuple):
+    """An increasing function: on arrays of float64, to 8 eps (1 + |value|), and on one ball of python-flint."""
+
+    of_floats: Callable[[Floats], Floats]
+    of_ball: Callable[[Any], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Bracket:
+    """low <= true value <= high, one each for layers 0, 1, ..., or one for all of them."""
+
+    value: Floats
+    low: Floats
+    high: Floats
+
+    def __add__(self, other: Bracket | float) -> Bracket:
+        right = other if isinstance(other, Bracket) else one(other)
+        with np.errstate(invalid="ignore"):
+            found = Bracket(self.value + right.value, self.low + right.low, self.high + right.high)
+            # adding 0 does not round
+            rounds = (self.value != 0) & (right.value != 0) & np.isfinite(found.value)
+            room = np.where(rounds, EPS * (np.abs(self.value) + np.abs(right.value)), 0.0)
+        return Bracket(found.value, _known(found.low - room, -math.inf), _known(found.high + room, math.inf))
+
+    def __sub__(self, other: Bracket | float) -> Bracket:
+        return self + (-1.0 * other)
+
+    def __rsub__(self, other: float) -> Bracket:
+        return (-1.0 * self) + other
+
+    __radd__ = __add__
+
+    def __rmul__(self, factor: float) -> Bracket:
+        ends = [factor * self.low, factor * self.high] if factor else [0.0 * self.value] * 2
+        if factor < 0:
+            ends.reverse()
+        value = factor * self.value if factor else ends[0]
+        room = 0.0 if abs(factor) in (0.0, 1.0, 2.0) else EPS * np.where(np.isfinite(value), np.abs(value), 0.0)
+        return Bracket(value, ends[0] - room, ends[1] + room)
+
+    def __getitem__(self, index: int) -> Bracket:
+        """One layer, to be compared with all."""
+        return Bracket(*(np.array([ends[index]]) for ends in (self.value, self.low, self.high)))
+
+    def through(self, function: Increasing) -> Bracket:
+        """Its values; the ends move out by the rounding inside the function, which matters next to a pole of it."""
+        low, high = (np.where(np.isfinite(end), 2.0 * EPS * (1.0 + np.abs(end)), 0.0) for end in (self.low, self.high))
+        return Bracket(*map(function.of_floats, (self.value, self.low - low, self.high + high))).widened()
+
+    def widened(self) -> Bracket:
+        """Room for the rounding of the last few operations; infinities stay."""
+        size = np.where(np.isfinite(self.value), np.abs(self.value), 0.0)
+        room = 8.0 * EPS * (1.0 + size)
+        return Bracket(self.value, self.low - room, self.high + room)
+
+    def before(self) -> Bracket:
+        """The layer before each; that of layer 0 is layer 0."""
+        return Bracket(*(np.concatenate([ends[:1], ends[:-1]]) for ends in (self.value, self.low, self.high)))
+
+
+def one(value: float, low: float | None = None, high: float | None = None) -> Bracket:
+    """The same number for all layers."""
+    return Bracket(*(np.array([value if end is None else end]) for end in (value, low, high)))
+
+
+def around(value: Floats, error: Floats) -> Bracket:
+    """Logarithms with their error; where even the logarithm has left float64, it is below the smallest."""
+    lost = (value == -math.inf) & (error > 0)
+    with np.errstate(invalid="ignore"):
+        low, high = np.where(error > 0, value - error, value), np.where(error > 0, value + error, value)
+    # an unresolved gap, inf +- inf, may be anything
+    low, high = _known(low, -math.inf), _known(high, math.inf)
+    return Bracket(value, low, np.where(lost, -np.finfo(np.float64).max, high))
+
+
+def settle(lhs: Bracket, rhs: Bracket) -> tuple[Floats, Floats]:
+    """Slack rhs - lhs and its tolerance, layer by layer.
+
+    Of the errors only those count that could reverse the sign of the slack.  An infinite slack has no error bar, so
+    there the brackets decide between tolerance 0 and inf.
+    """
+    with np.errstate(invalid="ignore"):
+        slack = np.where(lhs.value == rhs.value, 0.0, rhs.value - lhs.value)
+        against = (lhs.high - lhs.value) + (rhs.value - rhs.low)
+        towards = (lhs.value - lhs.low) + (rhs.high - rhs.value)
+        tolerance = np.where(slack >= 0, against, towards)
+    certain = np.where(slack >= 0, rhs.low >= lhs.high, rhs.high < lhs.low)
+    known = np.isfinite(slack) & ~np.isnan(tolerance)
+    return slack, np.where(known, tolerance, np.where(certain, 0.0, math.inf))
+
+
+def _known(end: Floats, otherwise: float) -> Floats:
+    """inf - inf says nothing of where the number lies."""
+    return np.asarray(np.where(np.isnan(end), otherwise, end))

@@ -1,0 +1,95 @@
+"""The gaps of equicorrelated matrices, and other increasing functions that claims over depth pass logarithms through.
+
+    Gamma_n(mu)  = -(1/n) [(n-1) log(1 - mu) + log(1 + (n-1) mu)]     all correlations mu, 0 <= mu <= 1,
+    Gamma_n^-(t) = -(1/n) [(n-1) log(1 + t) + log(1 - (n-1) t)]       all correlations -t, 0 <= t < 1/(n-1):
+
+with e(t) = t - log(1 + t) they are ((n-1) e(-mu) + e((n-1) mu))/n and ((n-1) e(t) + e(-(n-1) t))/n, whose terms are not
+negative: the linear ones cancel before anything is rounded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bounds._bracket import Increasing
+from meanfield._gap import log1p_excess
+
+__all__ = ["LOG_EXPM1", "LOG_FROM_ODDS", "LOG_LOG1P_EXP", "excess", "log_gamma", "log_gamma_minus", "log_psi"]
+
+Floats: TypeAlias = NDArray[np.float64]
+
+_SQUARE = -230.0  # logarithms below which only the square of the number counts
+
+
+@lru_cache(maxsize=64)
+def log_gamma(n: int) -> Increasing:
+    """log mu -> log Gamma_n(mu), for mu from 0 to 1."""
+
+    def of_float(x: float) -> float:
+        if n == 1 or x == -math.inf:
+            return -math.inf
+        if x < _SQUARE:  # Gamma_n(mu) = (n-1) mu^2/2 (1 + O(n mu)), and the square would underflow
+            return math.log((n - 1) / 2) + 2.0 * x
+        mu = math.exp(x)
+        return math.log(((n - 1) * excess(-mu) + excess((n - 1) * mu)) / n) if mu < 1.0 else math.inf
+
+    def of_ball(x: Any) -> Any:
+        mu = x.exp()
+        return (((1 - n) * (-mu).log1p() - ((n - 1) * mu).log1p()) / n).log()
+
+    return Increasing(_each(of_float), of_ball)
+
+
+@lru_cache(maxsize=64)
+def log_gamma_minus(n: int) -> Increasing:
+    """log t -> log Gamma_n^-(t), infinite from t = 1/(n-1) on."""
+
+    def of_float(x: float) -> float:
+        if n == 1 or x == -math.inf:
+            return -math.inf
+        if x < _SQUARE:
+            return math.log((n - 1) / 2) + 2.0 * x
+        t = math.exp(x)
+        rest = (n - 1) * t
+        return math.inf if rest >= 1.0 else math.log(((n - 1) * excess(t) + excess(-rest)) / n)
+
+    def of_ball(x: Any) -> Any:
+        t = x.exp()
+        return (((1 - n) * t.log1p() - ((1 - n) * t).log1p()) / n).log()
+
+    return Increasing(_each(of_float), of_ball)
+
+
+@lru_cache(maxsize=64)
+def log_psi(power: float) -> Increasing:
+    """log(m/(1 - m)) -> log(m / (1 - m)^power), power >= 1."""
+    return Increasing(
+        lambda x: np.asarray(power * np.logaddexp(0.0, x) - np.logaddexp(0.0, -x)),
+        lambda x: power * x.exp().log1p() - (-x).exp().log1p(),
+    )
+
+
+def _log_log1p_exp(x: Floats) -> Floats:
+    """log(log(1 + e^x)), which is x - e^x/2 + ... for x towards -inf."""
+    inner = np.log(np.logaddexp(0.0, np.maximum(x, -36.0)))
+    return np.asarray(np.where(x < -36.0, x, inner))
+
+
+LOG_LOG1P_EXP = Increasing(_log_log1p_exp, lambda x: x.exp().log1p().log())
+LOG_EXPM1 = Increasing(lambda x: np.asarray(x + np.log(-np.expm1(-x))), lambda x: x.expm1().log())
+LOG_FROM_ODDS = Increasing(lambda x: np.asarray(-np.logaddexp(0.0, -x)), lambda x: -(-x).exp().log1p())
+
+
+def excess(t: float) -> float:
+    """t - log1p(t) to full relative accuracy."""
+    return float(log1p_excess(np.array(t))) if abs(t) < 0.5 else t - math.log1p(t)
+
+
+def _each(function: Callable[[float], float]) -> Callable[[Floats], Floats]:
+    return lambda x: np.array([function(each) for each in x.tolist()])
