@@ -12,9 +12,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bounds._bracket import Bracket, settle
-from bounds._certificate import Certificate, Hypothesis, certify
-from bounds._depth import Run, below, start
+from bounds._bracket import Bracket
+from bounds._certificate import Certificate, Hypothesis
+from bounds._depth import Run, answer, start
 from bounds._gamma import LOG_EXPM1, LOG_LOG1P_EXP, log_gamma
 from meanfield._layer import Layers
 
@@ -53,14 +53,15 @@ def potential_contraction(layer: Layers, G0: Any, depth: int | None = None) -> C
     run = start(layer, G0, depth, gaps=False)
     largest = float(run.path.max_correlation[0])
     lhs = run.log_potentials
-    return _certificate(
+    return answer(
         "lemma-a.3",
-        "Lemmas A.2 and A.3",
+        "arXiv:2305.18399, Lemmas A.2 and A.3",
         lhs,
         lhs[0] - run.decay,
         hypotheses=[run.centred, Hypothesis("max|G_ij| < 1", largest < 1.0, f"max|G_ij| = {largest:.6g}")],
         statement=f"log potential(G_l) <= log potential(G_0) - sum of log beta; {_LOGS}",
         threshold_layer=0,
+        level=float(lhs.value[0]),
     )
 
 
@@ -91,13 +92,14 @@ def gap_decay(layer: Layers, G0: Any, depth: int | None = None) -> Certificate:
     """
     run = start(layer, G0, depth)
     constant = math.log(4 * run.n)
-    return _certificate(
+    return answer(
         "theorem-5.1",
-        "Theorem 5.1",
+        "arXiv:2305.18399, Theorem 5.1",
         run.log_gaps,
         constant - run.log_det - run.decay,
         hypotheses=[run.centred, run.definite, run.nonlinear],
         statement=f"log gap(G_l) <= log(4n) - log det G_0 - sum of log beta; {_LOGS}",
+        level=float(run.log_gaps.value[0]),
         threshold_layer=_threshold(run, constant - float(run.log_det.value[0])),
     )
 
@@ -150,31 +152,15 @@ def spectral_gap_decay(layer: Layers, G0: Any, depth: int | None = None, *, form
         raise ValueError(f"form must be 'eigenvalue', 'determinant' or 'map', got {form!r}")
     run = start(layer, G0, depth)
     rhs, text = sides[form](run)
-    return _certificate(
+    return answer(
         "theorem-5.1+",
-        "Theorem 5.1, sharpened",
+        "arXiv:2305.18399, Theorem 5.1, sharpened",
         run.log_gaps,
         rhs,
         hypotheses=[run.centred, run.definite],
         statement=f"log gap(G_l) <= {text}; {_LOGS}",
+        level=float(run.log_gaps.value[0]),
         threshold_layer=0,
-    )
-
-
-def _certificate(claim: str, title: str, lhs: Bracket, rhs: Bracket, **rest: Any) -> Certificate:
-    slack, tolerance = settle(lhs, rhs)
-    informative = below(rhs, float(lhs.value[0]))
-    if not all(hypothesis.holds for hypothesis in rest["hypotheses"]):
-        informative = rest["threshold_layer"] = None
-    return certify(
-        claim,
-        f"arXiv:2305.18399, {title}",
-        lhs.value,
-        rhs.value,
-        slack=slack,
-        tolerance=tolerance,
-        first_informative_layer=informative,
-        **rest,
     )
 
 
@@ -195,6 +181,6 @@ def _threshold(run: Run, log_constant: float) -> int | None:
     if math.isinf(log_constant) or not run.nonlinear.holds:
         return None
     if run.repeated:
-        return max(math.ceil(log_constant / math.log1p(run.strengths[0][0])), 0)
+        return max(math.ceil(log_constant / next(iter(run.strengths.values())).log_beta[0]), 0)
     reached = np.flatnonzero(run.decay.value >= log_constant)
     return int(reached[0]) if len(reached) else None

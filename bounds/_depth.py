@@ -7,6 +7,7 @@ a claim holds where the brackets of its sides say so, and fails where they say s
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -14,27 +15,22 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bounds._bracket import EPS, Bracket, around, one
-from bounds._certificate import Hypothesis
+from bounds._bracket import EPS, Bracket, around, one, settle
+from bounds._certificate import Certificate, Hypothesis, certify
 from bounds._gamma import LOG_FROM_ODDS
-from hermite._activation import Activation
-from hermite._algebra import as_polynomial
-from hermite._moments import Moments
-from hermite._numeric import varying
+from bounds._gram_path import GramPath, gram_path, logarithm
+from bounds._strengths import Strength, is_affine, strength, summed
 from meanfield._dynamics import Trajectory, trajectory
 from meanfield._gram import check_correlation
 from meanfield._layer import Layer, Layers, as_layers
+from meanfield._step import Step
 from meanfield._walk import stationary_steps
 
-__all__ = ["Run", "below", "start"]
+__all__ = ["Run", "answer", "start"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
-
-def logarithm(bracket: Bracket) -> Bracket:
-    """Natural logarithms of numbers >= 0."""
-    with np.errstate(divide="ignore"):
-        return Bracket(*(np.log(np.maximum(end, 0.0)) for end in (bracket.value, bracket.low, bracket.high))).widened()
+_NEAR = 0.01  # distances from 1 below which a correlation does not hold what is known of it
 
 
 def below(rhs: Bracket, level: float) -> int | None:
@@ -47,7 +43,7 @@ def below(rhs: Bracket, level: float) -> int | None:
 class Run:
     """The layers, their correlation matrix at layer 0, and what is recorded of the way through them.
 
-    repeated: one layer, any number of times.  strengths: (beta - 1, its error) of each layer, once if it is repeated.
+    repeated: one layer, any number of times.  strengths: beta - 1 and r by layer.
     decay: the sum of log beta over the layers before each.  untouched: whether G_l is G_0 to the last digit.
     """
 
@@ -55,7 +51,7 @@ class Run:
     repeated: bool
     C: Floats
     path: Trajectory
-    strengths: tuple[tuple[float, float], ...]
+    strengths: dict[Layer, Strength]
     decay: Bracket
     untouched: NDArray[np.bool_]
 
@@ -76,10 +72,9 @@ class Run:
     @property
     def centred(self) -> Hypothesis:
         """Whether every layer maps orthogonal inputs to orthogonal ones: the claims are about f with f(0) = 0."""
-        found = stationary_steps(self.layers, 1.0)
-        if found is None:
+        if len(self.steps) < len(self.layers):
             return Hypothesis("f(0) = 0", False, "the diagonal of G moves: correlations have no map f")
-        wrong = next((pair for pair in zip(self.layers, found[0], strict=True) if pair[1].at_zero), None)
+        wrong = next((pair for pair in zip(self.layers, self.steps, strict=True) if pair[1].at_zero), None)
         detail = "" if wrong is None else f"{wrong[0]!r} has f(0) = {wrong[1].at_zero:.6g}"
         return Hypothesis("f(0) = 0", wrong is None, detail)
 
@@ -88,7 +83,7 @@ class Run:
         """beta > 1 in one layer at least."""
         if not self.strengths:
             return Hypothesis("beta > 1", False, "no layers")
-        excess, error = max(self.strengths)
+        excess, error = max((x.excess, x.error) for x in self.strengths.values())
         detail = f"beta - 1 = {excess:.6g}" if excess > error else "every layer is linear, beta = 1, up to rounding"
         return Hypothesis("beta > 1", excess > error, detail)
 
@@ -123,17 +118,54 @@ class Run:
     @cached_property
     def log_spreads(self) -> Bracket:
         """log of mu_0 = 1 - lambda_0 through the maps of the layers."""
-        return self.mapped(self.spectrum[0])
+        return self.mapped(*self.spectrum)
 
-    def mapped(self, start: Bracket) -> Bracket:
-        """log of one correlation in [0, 1] through the maps of the layers: two inputs of it go the same way."""
-        low, value, high = (float(end[0]) for end in (start.low, start.value, start.high))
-        ends = (np.array([[1.0, x], [x, 1.0]]) for x in (value, max(low, 0.0), min(high, 1.0)))
-        paths = [trajectory(self.layers, pair, gap_layers=(), progress=False) for pair in ends]
+    def mapped(self, start: Bracket, rest: Bracket | None = None) -> Bracket:
+        """log of one correlation in [0, 1] through the maps of the layers: two inputs of it go the same way.
+
+        rest: 1 less it, where that is known better.
+        """
+        rest = 1.0 - start if rest is None else rest
+        ends = [(start.value, rest.value), (start.low, rest.high), (start.high, rest.low)]
+        paths = [self._pair(min(max(float(x[0]), 0.0), 1.0), min(max(float(y[0]), 0.0), 1.0)) for x, y in ends]
         # the maps increase on [0, 1], so the ends of a bracket stay ends
         odds = [around(path.log_potential, path.log_potential_error) for path in paths]
         found = Bracket(paths[0].log_potential, odds[1].low, odds[2].high).through(LOG_FROM_ODDS)
         return Bracket(found.value, found.low, np.minimum(found.high, 0.0))
+
+    def _pair(self, x: float, rest: float) -> Trajectory:
+        pair, apart = (np.array([[d, c], [c, d]]) for d, c in ((1.0, x), (0.0, rest)))
+        near = apart if rest < _NEAR else None
+        return trajectory(self.layers, pair, complement=near, gap_layers=(), progress=False)
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """The maps of correlations of the layers; none where the diagonal moves."""
+        found = stationary_steps(self.layers, 1.0)
+        return found[0] if found else []
+
+    @cached_property
+    def grams(self) -> GramPath:
+        """The matrices of all layers; only the first where some layer has f(0) != 0."""
+        return gram_path(self.C, self.steps if self.centred.holds else ())
+
+    @cached_property
+    def log_rate(self) -> Bracket:
+        """The sum of log r, r = 2 - beta, over the layers before each."""
+        return summed([self.strengths[x].log_r for x in self.layers])
+
+    @property
+    def least_r(self) -> Strength | None:
+        """Of the layer with the smallest r; None without layers."""
+        return min(self.strengths.values(), key=lambda x: x.r, default=None)
+
+    @property
+    def positive_r(self) -> Hypothesis:
+        """r > 0 in every layer."""
+        least = self.least_r
+        holds = least is None or least.low > 0.0
+        detail = "" if least is None else f"smallest r = {least.r:.6g}" + ("" if holds else ", 0 or lost in rounding")
+        return Hypothesis("r > 0", holds, detail)
 
     @cached_property
     def log_gaps(self) -> Bracket:
@@ -154,32 +186,47 @@ def start(layer: Layers, G0: Any, depth: int | None, *, gaps: bool = True) -> Ru
     C = check_correlation(G0, name="G0")
     # every layer is claimed, so every layer needs its gap, at any n
     path = trajectory(layers, C, gap_layers=range(len(layers) + 1) if gaps else (), progress=False)
-    repeated = isinstance(layer, Layer)
-    strengths = tuple(_strength(x) for x in ((layer,) if isinstance(layer, Layer) else layers))
-    sums = np.zeros((2, len(layers) + 1))
-    for l, (excess, error) in enumerate(strengths * len(layers) if repeated else strengths):
-        log_beta = math.log1p(excess)
-        sums[0, l + 1] = sums[0, l] + log_beta
-        sums[1, l + 1] = sums[1, l] + error / (1.0 + excess) + EPS * (log_beta + sums[0, l + 1])
-    decay = Bracket(sums[0], sums[0] - sums[1], sums[0] + sums[1])
+    known = {x: strength(x) for x in ((layer,) if isinstance(layer, Layer) else dict.fromkeys(layers))}
+    logs = [known[x].log_beta for x in layers]
     # a layer of f(rho) = rho changes no digit, and no layer one of f(0) = 0
-    linear = [1, *(_is_affine(x.sigma) and not x.bias_variance for x in layers)]
+    linear = [1, *(is_affine(x.sigma) and not x.bias_variance for x in layers)]
     untouched = np.cumprod(linear).astype(bool) | (path.max_correlation[0] == 0.0)
-    return Run(layers, repeated, C, path, strengths, decay, untouched)
+    return Run(layers, isinstance(layer, Layer), C, path, known, summed(logs), untouched)
 
 
-def _is_affine(sigma: Activation) -> bool:
-    """Whether sigma is a + b x to the last digit."""
-    coefficients = as_polynomial(sigma.expr)
-    return coefficients is not None and len(coefficients) <= 2
+def answer(
+    claim: str,
+    source: str,
+    lhs: Bracket | Sequence[Bracket],
+    rhs: Bracket | Sequence[Bracket],
+    *,
+    threshold_layer: int | None = None,
+    level: float | None = None,
+    **rest: Any,
+) -> Certificate:
+    """The certificate of one claim over depth, or of several sides, whose order `sides` names.
 
-
-def _strength(layer: Layer) -> tuple[float, float]:
-    """beta - 1 without the digits that 1 would cost, and its error by the contract of `isometry_strength`."""
-    low = varying(layer.sigma)
-    if _is_affine(layer.sigma):
-        return 0.0, 0.0
-    found = Moments((low.c0, low.c1), low.second, low.variance, low.residual, low.error, "")
-    rest = 1.0 - layer.keep  # a skip leaves so much of the layer
-    excess = rest * min(low.residual / low.variance, 1.0)
-    return excess, rest * float(found.strength_error) + (EPS * excess if layer.keep else 0.0)
+    level: what a bound must be below to be informative, the gap at layer 0 if it is that which is bounded.
+    """
+    sides = [[side] if isinstance(side, Bracket) else side for side in (lhs, rhs)]
+    pairs = list(zip(*sides, strict=True))
+    informative = None if level is None else below(pairs[-1][1], level)
+    if not all(hypothesis.holds for hypothesis in rest["hypotheses"] if not hypothesis.side):
+        informative = threshold_layer = None
+    found = [settle(x, y) for x, y in pairs]
+    whole = [[x.value for x, _ in pairs], [y.value for _, y in pairs], *zip(*found, strict=True)]
+    shape = np.broadcast_shapes(*(np.shape(part) for column in whole for part in column))
+    left, right, slack, tolerance = (np.stack([np.broadcast_to(part, shape) for part in column]) for column in whole)
+    if isinstance(lhs, Bracket):
+        left, right, slack, tolerance = left[0], right[0], slack[0], tolerance[0]
+    return certify(
+        claim,
+        source,
+        left,
+        right,
+        slack=slack,
+        tolerance=tolerance,
+        threshold_layer=threshold_layer,
+        first_informative_layer=informative,
+        **rest,
+    )

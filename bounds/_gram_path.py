@@ -1,0 +1,101 @@
+"""The Gram matrices of all layers with error bars, and their spectra: what claims about eigenvalues over depth read.
+
+Far from the input E_l = G_l - I is a number too small for float64 times a matrix of ordinary size: both are kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bounds._bracket import EPS, Bracket
+from meanfield._step import Step
+
+__all__ = ["GramPath", "logarithm"]
+
+Floats: TypeAlias = NDArray[np.float64]
+
+_LINEAR = 1e-100  # largest |E_ij| below which the first term of the map is the map, to far less than rounding
+
+
+def logarithm(bracket: Bracket) -> Bracket:
+    """Natural logarithms of numbers >= 0."""
+    with np.errstate(divide="ignore"):
+        return Bracket(*(np.log(np.maximum(end, 0.0)) for end in (bracket.value, bracket.low, bracket.high))).widened()
+
+
+@dataclass(frozen=True, eq=False)
+class GramPath:
+    """E_l = G_l - I = exp(scale_l) E[l] up to exp(scale_l) error[l] in every entry, for layers 0..depth.
+
+    E: (depth + 1, n, n), zero diagonals; scale, error: (depth + 1,).  error[0] = 0: the input is what it is.
+    """
+
+    scale: Floats
+    E: Floats
+    error: Floats
+
+    @cached_property
+    def eigenvalues(self) -> Floats:
+        """Of E[l], increasing: (depth + 1, n), each off by at most `eigenvalue_error`."""
+        return np.asarray(np.linalg.eigvalsh(self.E), dtype=np.float64)
+
+    @cached_property
+    def eigenvalue_error(self) -> Floats:
+        """(depth + 1,): n - 1 entries of a row are off, and the solver is backward stable."""
+        n, size = self.E.shape[1], np.abs(self.eigenvalues).max(axis=1)
+        return np.asarray((n - 1) * self.error + 4 * n * EPS * size)
+
+    @cached_property
+    def log_spreads(self) -> Bracket:
+        """log(1 - smallest eigenvalue of G_l)."""
+        return self.log_of(-self.eigenvalues[:, 0], self.eigenvalue_error)
+
+    @cached_property
+    def log_rms(self) -> Bracket:
+        """log of the root of the mean square correlation."""
+        n, largest = self.E.shape[1], np.abs(self.E).max(axis=(1, 2))
+        unit = np.where(largest > 0, largest, 1.0)
+        squares = np.square(self.E / unit[:, None, None]).sum(axis=(1, 2))
+        rms = unit * np.sqrt(squares / max(n * (n - 1), 1))
+        return self.log_of(rms, self.error + (n + 4) * EPS * rms)
+
+    def log_of(self, value: Floats, error: Floats) -> Bracket:
+        """log of exp(scale) (value +- error), value >= 0 in truth."""
+        value = np.maximum(value, 0.0)
+        found = logarithm(Bracket(value, value - error, value + error))
+        return found + Bracket(self.scale, self.scale, self.scale)
+
+
+def gram_path(C: Floats, steps: Sequence[Step]) -> GramPath:
+    """C, a correlation matrix, through maps that fix 0."""
+    E = C - np.eye(len(C))
+    scale, error = 0.0, 0.0
+    found = [(scale, E, error)]
+    for step in steps:
+        scale, E, error = _advance(step, scale, E, error)
+        found.append((scale, E, error))
+    return GramPath(*(np.array(part) for part in zip(*found, strict=True)))
+
+
+def _advance(step: Step, scale: float, E: Floats, error: float) -> tuple[float, Floats, float]:
+    largest = float(np.abs(E).max())
+    if largest == 0.0 and error == 0.0:
+        return scale, E, error
+    if scale == 0.0 and largest > _LINEAR:
+        error = step.spread(largest, error)
+        mapped = step(E)
+        np.fill_diagonal(mapped, 0.0)
+        return 0.0, mapped, error
+    p, weight, _ = step.first
+    # (1 + e)^p - 1 for the entries, the weight's own digits, and the powers
+    unit = largest or 1.0
+    relative = math.expm1(p * math.log1p(error / unit)) + step.rounding + (p + 4) * EPS
+    power = np.sign(E) ** p * np.abs(E / unit) ** p
+    return p * (scale + math.log(unit)) + math.log(weight), power, relative

@@ -1,0 +1,96 @@
+"""Isometry strength beta and linearity r = 2 - beta of layers with error bars, and their products over depth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from bounds._bracket import EPS, Bracket
+from hermite._activation import Activation
+from hermite._algebra import as_polynomial
+from hermite._build import reduced_dual
+from hermite._moments import Moments
+from hermite._numeric import varying
+from meanfield._layer import Layer
+
+__all__ = ["Strength", "is_affine", "strength", "summed"]
+
+
+@dataclass(frozen=True)
+class Strength:
+    """excess = beta - 1 and its absolute error; r and bounds on it, 0 <= low <= r <= high <= 1."""
+
+    excess: float
+    error: float
+    r: float
+    low: float
+    high: float
+
+    @property
+    def log_beta(self) -> tuple[float, float]:
+        """log beta and its error."""
+        return math.log1p(self.excess), self.error / (1.0 + self.excess)
+
+    @property
+    def log_r(self) -> tuple[float, float]:
+        """log r and its error, infinite where r may be 0; next to 1 with the digits of beta - 1."""
+        if self.excess < 0.5:
+            ends = [math.log1p(-e) for e in (self.excess, self.excess + self.error, max(self.excess - self.error, 0.0))]
+        elif self.low <= 0.0:
+            return (math.log(self.r) if self.r else -math.inf), math.inf
+        else:
+            ends = [math.log(r) for r in (self.r, self.low, self.high)]
+        return ends[0], max(ends[0] - ends[1], ends[2] - ends[0]) + 4 * EPS * (1.0 + abs(ends[0]))
+
+
+def strength(layer: Layer) -> Strength:
+    """beta - 1 without the digits that 1 would cost, and r without those that beta would."""
+    low, rest = varying(layer.sigma), 1.0 - layer.keep  # a skip leaves so much of the layer
+    if is_affine(layer.sigma):
+        return Strength(0.0, 0.0, 1.0, 1.0, 1.0)
+    found = Moments((low.c0, low.c1), low.second, low.variance, low.residual, low.error, "")
+    excess = rest * min(low.residual / low.variance, 1.0)
+    error = rest * float(found.strength_error) + (EPS * excess if layer.keep else 0.0)
+    if _has_no_slope(layer.sigma):
+        r = [0.0, 0.0, 0.0]
+    else:
+        # c_1 to e sqrt(E sigma^2), the variance to e E sigma^2
+        first, off = abs(low.c1), low.error * math.sqrt(low.second)
+        spread = low.error * low.second
+        least = max(first - off, 0.0), low.variance + spread
+        most = first + off, low.variance - spread
+        r = [c * c / v if v > 0 else 1.0 for c, v in ((first, low.variance), least, most)]
+    whole = [layer.keep + rest * each for each in r]
+    return Strength(excess, error, min(whole[0], 1.0), whole[1] * (1 - 8 * EPS), min(whole[2] * (1 + 8 * EPS), 1.0))
+
+
+def summed(parts: Sequence[tuple[float, float]]) -> Bracket:
+    """The sums of the first 0, 1, 2, ... numbers, each given with its error."""
+    sums = np.zeros((2, len(parts) + 1))
+    for l, (value, error) in enumerate(parts):
+        sums[0, l + 1] = sums[0, l] + value
+        room = EPS * (abs(value) + abs(sums[0, l + 1])) if math.isfinite(value) else 0.0
+        sums[1, l + 1] = sums[1, l] + error + room
+    with np.errstate(invalid="ignore"):
+        low, high = sums[0] - sums[1], sums[0] + sums[1]
+    return Bracket(sums[0], np.where(np.isnan(low), -math.inf, low), np.where(np.isnan(high), math.inf, high))
+
+
+def is_affine(sigma: Activation) -> bool:
+    """Whether sigma is a + b x to the last digit."""
+    coefficients = as_polynomial(sigma.expr)
+    return coefficients is not None and len(coefficients) <= 2
+
+
+def _has_no_slope(sigma: Activation) -> bool:
+    """Whether c_1 = E sigma(X) X is 0 and not just small: sigma is even, or a polynomial; E X^(k+1) = k!! for odd k."""
+    if reduced_dual(sigma).parity == 1:
+        return True
+    coefficients = as_polynomial(sigma.expr)
+    odd = enumerate([] if coefficients is None else coefficients[1::2])
+    terms = [a * math.prod(range(1, 2 * j + 2, 2)) for j, a in odd]
+    return coefficients is not None and sum(terms, Fraction(0)) == 0
