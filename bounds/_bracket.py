@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bracket", "Increasing", "around", "one", "settle"]
+__all__ = ["Bracket", "Increasing", "around", "identical", "one", "settle"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -94,6 +94,14 @@ def around(value: Floats, error: Floats) -> Bracket:
     # an unresolved gap, inf +- inf, may be anything
     low, high = _known(low, -math.inf), _known(high, math.inf)
     return Bracket(value, low, np.where(lost, -np.finfo(np.float64).max, high))
+
+
+def identical(lhs: Bracket, rhs: Bracket, where: NDArray[np.bool_]) -> tuple[Bracket, Bracket]:
+    """Both sides at layers where they are one number, whatever it is: no error can part them."""
+    value, other = np.broadcast_arrays(lhs.value, rhs.value)
+    same = np.where(where, value, other)
+    left = Bracket(value, np.where(where, value, lhs.low), np.where(where, value, lhs.high))
+    return left, Bracket(same, np.where(where, value, rhs.low), np.where(where, value, rhs.high))
 
 
 def settle(lhs: Bracket, rhs: Bracket) -> tuple[Floats, Floats]:

@@ -15,11 +15,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bounds._bracket import EPS, Bracket, around, one, settle
+from bounds._bracket import EPS, Bracket, around, identical, one, settle
 from bounds._certificate import Certificate, Hypothesis, certify
+from bounds._equalities import Equalities
 from bounds._gamma import LOG_FROM_ODDS
 from bounds._gram_path import GramPath, gram_path, logarithm
-from bounds._strengths import Strength, is_affine, strength, summed
+from bounds._strengths import Strength, strength, summed
 from meanfield._dynamics import Trajectory, trajectory
 from meanfield._gram import check_correlation
 from meanfield._layer import Layer, Layers, as_layers
@@ -44,7 +45,7 @@ class Run:
     """The layers, their correlation matrix at layer 0, and what is recorded of the way through them.
 
     repeated: one layer, any number of times.  strengths: beta - 1 and r by layer.
-    decay: the sum of log beta over the layers before each.  untouched: whether G_l is G_0 to the last digit.
+    decay: the sum of log beta over the layers before each.
     """
 
     layers: tuple[Layer, ...]
@@ -53,7 +54,6 @@ class Run:
     path: Trajectory
     strengths: dict[Layer, Strength]
     decay: Bracket
-    untouched: NDArray[np.bool_]
 
     @property
     def n(self) -> int:
@@ -112,8 +112,13 @@ class Run:
     @cached_property
     def odds(self) -> Bracket:
         """log of (prod beta^-1) (1/lambda_0 - 1) at each layer."""
-        mu, eigenvalue = self.spectrum
-        return logarithm(mu) - logarithm(eigenvalue) - self.decay
+        mu, eigenvalue = self.log_spectrum
+        return mu - eigenvalue - self.decay
+
+    @cached_property
+    def log_spectrum(self) -> tuple[Bracket, Bracket]:
+        """log of mu_0 and of lambda_0."""
+        return logarithm(self.spectrum[0]), logarithm(self.spectrum[1])
 
     @cached_property
     def log_spreads(self) -> Bracket:
@@ -145,6 +150,11 @@ class Run:
         return found[0] if found else []
 
     @cached_property
+    def equal(self) -> Equalities:
+        """Where both sides of a claim are one number."""
+        return Equalities(self.C, self.layers, self.steps)
+
+    @cached_property
     def grams(self) -> GramPath:
         """The matrices of all layers; only the first where some layer has f(0) != 0."""
         return gram_path(self.C, self.steps if self.centred.holds else ())
@@ -167,6 +177,91 @@ class Run:
         detail = "" if least is None else f"smallest r = {least.r:.6g}" + ("" if holds else ", 0 or lost in rounding")
         return Hypothesis("r > 0", holds, detail)
 
+    @property
+    def separated(self) -> Hypothesis:
+        """No two inputs coincide or are opposite."""
+        largest = float(self.path.max_correlation[0])
+        return Hypothesis("max|G_ij| < 1", largest < 1.0, f"max|G_ij| = {largest:.6g}")
+
+    @property
+    def power(self) -> float:
+        """1/r of the least r, rounded up: psi with any power from 1/r on contracts by r."""
+        least = self.least_r
+        return 1.0 / (least.low if least and least.low > 0.0 else 1.0)
+
+    @property
+    def unmixed(self) -> Hypothesis:
+        """|f(rho)| = f(|rho|) for every entry in every layer: G >= 0, or f odd, or even, after which G >= 0."""
+        holds = bool(self.equal.unmixed.all())
+        detail = f"smallest entry {self.C.min():.6g}" + ("" if holds else ", and a layer that is neither odd nor even")
+        return Hypothesis("G0 >= 0, or layers odd or even until G >= 0", holds, detail)
+
+    @cached_property
+    def log_ratio(self) -> Bracket:
+        """log of s_l = f^l(mu_0)/mu_0, 1 where mu_0 = 0."""
+        if self.spectrum[0].value[0] == 0.0:
+            return 0.0 * self.decay
+        found = self.log_spreads - self.log_spreads[0]
+        none = np.zeros_like(found.value)
+        return identical(Bracket(none, none, none), found, self.equal.untouched)[1]
+
+    @cached_property
+    def log_largest(self) -> Bracket:
+        """log max |G_ij| at each layer."""
+        return self.log_potentials.through(LOG_FROM_ODDS)
+
+    @cached_property
+    def log_of_moduli(self) -> Bracket:
+        """log of the rms of f^l(|G0_ij|) at each layer; |G0| need not be positive semidefinite."""
+        return gram_path(np.abs(self.C), self.steps if self.centred.holds else ()).log_rms
+
+    @cached_property
+    def log_quadratic(self) -> Bracket:
+        """log of m_0 = max |G0_ij| through m -> r m + (1 - r) m^2, the largest map of linearity r."""
+        m = float(self.path.max_correlation[0])
+        found = [(math.log(m) if m else -math.inf,) * 3]
+        for layer in self.layers:
+            rates = self.strengths[layer]
+            ends = [_quadratic(x, r) for x, r in zip(found[-1], (rates.r, rates.low, rates.high), strict=True)]
+            room = 4 * EPS * (1.0 + abs(ends[0])) if math.isfinite(ends[0]) else 0.0
+            found.append((ends[0], ends[1] - room, min(ends[2] + room, 0.0)))
+        return Bracket(*(np.array(ends) for ends in zip(*found, strict=True)))
+
+    @property
+    def log_smallest(self) -> Bracket:
+        """log(1 - lambda_min(G_l)) at each layer."""
+        return self.grams.log_spreads
+
+    @property
+    def log_rms(self) -> Bracket:
+        """log of the root mean square of the correlations at each layer."""
+        return self.grams.log_rms
+
+    @cached_property
+    def mapped_rms(self) -> Bracket:
+        """log of t_0, the root mean square of the correlations at layer 0, through the maps."""
+        first = self.log_rms[0]
+        return self.mapped(Bracket(*map(np.exp, (first.value, first.low, first.high))).widened())
+
+    @cached_property
+    def mapped_largest(self) -> Bracket:
+        """log of m_0 = max |G0_ij| through the maps."""
+        m, rest = float(self.path.max_correlation[0]), float(np.abs(np.exp(-self.path.log_potential[0])))
+        return self.mapped(one(m), one(m * rest) if rest < _NEAR else None)
+
+    @property
+    def log_partial_sums(self) -> list[Bracket]:
+        """For k = 1..n-1 the log of the sum of the k largest eigenvalues of G_l - I, at each layer."""
+        return self.grams.log_partial_sums
+
+    def mixture_gap(self, log_ratio: Bracket) -> Bracket:
+        """log gap((1 - s) I + s G0), which increases with s."""
+        if self.path.status[0] == "singular" and not np.any(log_ratio.value):  # s = 1
+            return one(math.inf) + log_ratio
+        ends = [self.grams.mixture_gap(x) for x in (log_ratio.value, log_ratio.low, log_ratio.high)]
+        found = logarithm(Bracket(ends[0].value, ends[1].low, ends[2].high))
+        return found + 2.0 * log_ratio
+
     @cached_property
     def log_gaps(self) -> Bracket:
         """log gap(G_l)."""
@@ -176,8 +271,14 @@ class Run:
     @cached_property
     def log_potentials(self) -> Bracket:
         """log potential(G_l); the entries of G0 are taken as exact."""
-        error = np.where(self.untouched, 0.0, self.path.log_potential_error)
+        error = np.where(self.equal.untouched, 0.0, self.path.log_potential_error)
         return around(self.path.log_potential, error)
+
+
+def _quadratic(log_m: float, r: float) -> float:
+    """log(r m + (1 - r) m^2)."""
+    logs = [math.log(x) if x > 0.0 else -math.inf for x in (r, 1.0 - r)]
+    return log_m + float(np.logaddexp(logs[0], logs[1] + log_m))
 
 
 def start(layer: Layers, G0: Any, depth: int | None, *, gaps: bool = True) -> Run:
@@ -188,10 +289,7 @@ def start(layer: Layers, G0: Any, depth: int | None, *, gaps: bool = True) -> Ru
     path = trajectory(layers, C, gap_layers=range(len(layers) + 1) if gaps else (), progress=False)
     known = {x: strength(x) for x in ((layer,) if isinstance(layer, Layer) else dict.fromkeys(layers))}
     logs = [known[x].log_beta for x in layers]
-    # a layer of f(rho) = rho changes no digit, and no layer one of f(0) = 0
-    linear = [1, *(is_affine(x.sigma) and not x.bias_variance for x in layers)]
-    untouched = np.cumprod(linear).astype(bool) | (path.max_correlation[0] == 0.0)
-    return Run(layers, isinstance(layer, Layer), C, path, known, summed(logs), untouched)
+    return Run(layers, isinstance(layer, Layer), C, path, known, summed(logs))
 
 
 def answer(

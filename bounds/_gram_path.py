@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bounds._bracket import EPS, Bracket
+from meanfield._gap import log1p_excess
 from meanfield._step import Step
 
 __all__ = ["GramPath", "logarithm"]
@@ -65,6 +66,33 @@ class GramPath:
         squares = np.square(self.E / unit[:, None, None]).sum(axis=(1, 2))
         rms = unit * np.sqrt(squares / max(n * (n - 1), 1))
         return self.log_of(rms, self.error + (n + 4) * EPS * rms)
+
+    @cached_property
+    def log_partial_sums(self) -> list[Bracket]:
+        """For k = 1..n-1 the log of the sum of the k largest eigenvalues of G_l - I."""
+        n = self.E.shape[1]
+        sums = np.cumsum(self.eigenvalues[:, ::-1], axis=1)
+        size = np.abs(self.eigenvalues).sum(axis=1)
+        errors = (k * (self.eigenvalue_error + EPS * size) for k in range(1, n))
+        return [self.log_of(sums[:, k], error) for k, error in enumerate(errors)]
+
+    def mixture_gap(self, log_s: Floats) -> Bracket:
+        """gap((1 - s) I + s G_0)/s^2 at each s: the mean of e(s x)/s^2 over the eigenvalues x of G_0 - I.
+
+        They sum to 0, and e(t) = t - log(1 + t). An error d of x moves e(s x) by s d |s x|/(1 + s (x - d)) at most.
+        """
+        x, d, s = self.eigenvalues[0], float(self.eigenvalue_error[0]), np.exp(log_s)[:, None]
+        t = s * x
+        with np.errstate(divide="ignore", invalid="ignore"):
+            direct = (t - np.log1p(np.maximum(t, -1.0))) / (s * s)
+            series = x * x * (1 / 2 - t / 3 + t * t / 4)  # the next term is below t^3/5
+            value = np.where(np.abs(t) < 1e-5, series, np.where(np.abs(t) < 0.5, log1p_excess(t) / (s * s), direct))
+            rest = 1.0 + s * (x - d)
+            room = np.where(rest > 0.0, d * (np.abs(x) + d) / np.maximum(rest, EPS), math.inf)
+        found, error = value.mean(axis=1), room.mean(axis=1) + 16 * EPS * value.mean(axis=1)
+        with np.errstate(invalid="ignore"):
+            low = np.where(np.isfinite(error), found - error, 0.0)
+        return Bracket(found, low, np.where(np.isnan(found + error), math.inf, found + error))
 
     def log_of(self, value: Floats, error: Floats) -> Bracket:
         """log of exp(scale) (value +- error), value >= 0 in truth."""

@@ -17,7 +17,7 @@ from hermite._moments import Moments
 from hermite._numeric import varying
 from meanfield._layer import Layer
 
-__all__ = ["Strength", "is_affine", "strength", "summed"]
+__all__ = ["Strength", "degree", "strength", "summed"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Strength:
 def strength(layer: Layer) -> Strength:
     """beta - 1 without the digits that 1 would cost, and r without those that beta would."""
     low, rest = varying(layer.sigma), 1.0 - layer.keep  # a skip leaves so much of the layer
-    if is_affine(layer.sigma):
+    if degree(layer) == 1:
         return Strength(0.0, 0.0, 1.0, 1.0, 1.0)
     found = Moments((low.c0, low.c1), low.second, low.variance, low.residual, low.error, "")
     excess = rest * min(low.residual / low.variance, 1.0)
@@ -80,10 +80,10 @@ def summed(parts: Sequence[tuple[float, float]]) -> Bracket:
     return Bracket(sums[0], np.where(np.isnan(low), -math.inf, low), np.where(np.isnan(high), math.inf, high))
 
 
-def is_affine(sigma: Activation) -> bool:
-    """Whether sigma is a + b x to the last digit."""
-    coefficients = as_polynomial(sigma.expr)
-    return coefficients is not None and len(coefficients) <= 2
+def degree(layer: Layer) -> int:
+    """The degree of f where sigma is a polynomial in exact numbers, else one that no claim is about, 64."""
+    coefficients = as_polynomial(layer.sigma.expr)
+    return 64 if coefficients is None or layer.bias_variance else len(coefficients) - 1
 
 
 def _has_no_slope(sigma: Activation) -> bool:

@@ -1,0 +1,101 @@
+"""Layers at which both sides of a claim over depth are one number: there no rounding leaves the claim undecided.
+
+Each is a property of the entries of G_0 as they are given, and of the parities and degrees of the activations: exact.
+All are arrays of bools over layers 0..depth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bounds._strengths import degree
+from meanfield._layer import Layer
+from meanfield._step import Step
+
+__all__ = ["Equalities"]
+
+Floats: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
+
+
+class Equalities:
+    """C: the correlation matrix at layer 0; steps: the maps, fewer than layers where the diagonal moves."""
+
+    def __init__(self, C: Floats, layers: Sequence[Layer], steps: Sequence[Step]) -> None:
+        self.C, self.layers = C, layers
+        n = len(C)
+        self.entries = C[~np.eye(n, dtype=bool)]
+        self.largest = float(np.abs(self.entries).max(initial=0.0))
+        self.parities = [s.parity for s in steps] if len(steps) == len(layers) else [0] * len(layers)
+        self.degrees = [degree(x) for x in layers]
+
+    @cached_property
+    def kept(self) -> Mask:
+        """G_l = G_(l-1): a linear layer, or entries that every layer keeps; layer 0 is compared with itself."""
+        linear = np.array([True, *(d == 1 for d in self.degrees)])
+        return np.asarray(linear | self._fixed)
+
+    @cached_property
+    def untouched(self) -> Mask:
+        """G_l = G_0."""
+        return np.cumprod(self.kept).astype(bool)
+
+    @cached_property
+    def _fixed(self) -> Mask:
+        """All entries 0 or 1, or -1 while layers are odd."""
+        if not np.all(np.isin(np.abs(self.entries), (0.0, 1.0))):
+            return np.zeros(len(self.layers) + 1, dtype=bool)
+        return self._so_far([p == -1 or np.all(self.entries >= 0.0) for p in self.parities])
+
+    @cached_property
+    def unmixed(self) -> Mask:
+        """|entries of G_l| = f_l(|entries of G_0|): G_0 >= 0, or layers odd or even until one is even."""
+        if np.all(self.entries >= 0.0):
+            return np.ones(len(self.layers) + 1, dtype=bool)
+        even = np.cumsum([False, *(p == 1 for p in self.parities)]) > 0
+        before = np.concatenate([[False], even[:-1]])  # after an even layer all is >= 0
+        return np.cumprod(before | np.array([True, *(p != 0 for p in self.parities)])).astype(bool)
+
+    @cached_property
+    def mapped(self) -> Mask:
+        """max |G_ij| = f_l(m_0): a largest entry is positive, or as in `unmixed`."""
+        positive = bool(np.any(self.entries == self.largest))
+        return self.unmixed | positive
+
+    @cached_property
+    def quadratic(self) -> Mask:
+        """... and f = r rho + (1 - r) rho^2 so far: max |G_ij| = F_r(...F_r(m_0))."""
+        return self.mapped & self._so_far([d <= 2 for d in self.degrees])
+
+    @cached_property
+    def equicorrelated(self) -> Mask:
+        """All correlations f_l(m_0) >= 0, up to the signs of inputs."""
+        return self.unmixed & self._equal(1.0)
+
+    @cached_property
+    def opposed(self) -> Mask:
+        """All correlations -f_l(m_0) <= 0, up to the signs of inputs; of two inputs always, if `mapped`."""
+        if len(self.C) <= 2:
+            return self.mapped
+        return self._so_far([p == -1 for p in self.parities]) & self._equal(-1.0)
+
+    @cached_property
+    def parallel(self) -> Mask:
+        """Two inputs coincide, up to a sign, and go on coinciding."""
+        return self.mapped & (self.largest == 1.0)
+
+    def _equal(self, sign: float) -> bool:
+        """Whether G_0 = (1 -+ m) I +- m s s^T for signs s."""
+        s = sign * np.where(self.C[0] < 0.0, -1.0, 1.0)
+        s[0] = 1.0
+        E = sign * self.largest * np.outer(s, s)
+        np.fill_diagonal(E, 1.0)
+        return bool(np.array_equal(E, self.C))
+
+    def _so_far(self, flags: Sequence[object]) -> Mask:
+        return np.cumprod([True, *map(bool, flags)]).astype(bool)
