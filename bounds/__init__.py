@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from ._contraction import gap_decay as gap_decay
     from ._contraction import potential_contraction as potential_contraction
     from ._contraction import spectral_gap_decay as spectral_gap_decay
+    from ._sharp import scalar_gap_decay as scalar_gap_decay
+    from ._sharp import sharp_gap_decay as sharp_gap_decay
+    from ._sharp import sharp_potential_contraction as sharp_potential_contraction
+    from ._spectral import gap_sandwich as gap_sandwich
+    from ._spectral import monotone_isometry as monotone_isometry
+    from ._spectral import smallest_eigenvalue_contraction as smallest_eigenvalue_contraction
+    from ._spectral import spectral_majorization as spectral_majorization
 
 __all__ = [
     "Certificate",
@@ -33,6 +40,13 @@ __all__ = [
     "potential_contraction",
     "gap_decay",
     "spectral_gap_decay",
+    "gap_sandwich",
+    "monotone_isometry",
+    "smallest_eigenvalue_contraction",
+    "spectral_majorization",
+    "scalar_gap_decay",
+    "sharp_gap_decay",
+    "sharp_potential_contraction",
     "strategies",
 ]
 
@@ -43,6 +57,13 @@ _LAZY = {
     "potential_contraction": "._contraction",
     "gap_decay": "._contraction",
     "spectral_gap_decay": "._contraction",
+    "gap_sandwich": "._spectral",
+    "monotone_isometry": "._spectral",
+    "smallest_eigenvalue_contraction": "._spectral",
+    "spectral_majorization": "._spectral",
+    "scalar_gap_decay": "._sharp",
+    "sharp_gap_decay": "._sharp",
+    "sharp_potential_contraction": "._sharp",
 }
 
 

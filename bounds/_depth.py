@@ -265,8 +265,11 @@ class Run:
     @cached_property
     def log_gaps(self) -> Bracket:
         """log gap(G_l)."""
-        value, error = self.path.log_isometry_gap, self.path.log_isometry_gap_error
-        return around(value, error).widened()
+        found = around(self.path.log_isometry_gap, self.path.log_isometry_gap_error).widened()
+        first = found[0]
+        same = self.equal.untouched  # whatever the gap of layer 0 took
+        ends = zip((found.value, found.low, found.high), (first.value, first.low, first.high), strict=True)
+        return Bracket(*(np.where(same, start, end) for end, start in ends))
 
     @cached_property
     def log_potentials(self) -> Bracket:

@@ -57,8 +57,7 @@ class Equalities:
         """|entries of G_l| = f_l(|entries of G_0|): G_0 >= 0, or layers odd or even until one is even."""
         if np.all(self.entries >= 0.0):
             return np.ones(len(self.layers) + 1, dtype=bool)
-        even = np.cumsum([False, *(p == 1 for p in self.parities)]) > 0
-        before = np.concatenate([[False], even[:-1]])  # after an even layer all is >= 0
+        before = np.concatenate([[False], self._even[:-1]])  # after an even layer all is >= 0
         return np.cumprod(before | np.array([True, *(p != 0 for p in self.parities)])).astype(bool)
 
     @cached_property
@@ -75,27 +74,55 @@ class Equalities:
     @cached_property
     def equicorrelated(self) -> Mask:
         """All correlations f_l(m_0) >= 0, up to the signs of inputs."""
-        return self.unmixed & self._equal(1.0)
+        return self.unmixed & np.where(self._even, _equal(np.abs(self.C), 1.0), _equal(self.C, 1.0))
 
     @cached_property
     def opposed(self) -> Mask:
         """All correlations -f_l(m_0) <= 0, up to the signs of inputs; of two inputs always, if `mapped`."""
         if len(self.C) <= 2:
             return self.mapped
-        return self._so_far([p == -1 for p in self.parities]) & self._equal(-1.0)
+        return self._so_far([p == -1 for p in self.parities]) & _equal(self.C, -1.0)
 
     @cached_property
     def parallel(self) -> Mask:
         """Two inputs coincide, up to a sign, and go on coinciding."""
         return self.mapped & (self.largest == 1.0)
 
-    def _equal(self, sign: float) -> bool:
-        """Whether G_0 = (1 -+ m) I +- m s s^T for signs s."""
-        s = sign * np.where(self.C[0] < 0.0, -1.0, 1.0)
-        s[0] = 1.0
-        E = sign * self.largest * np.outer(s, s)
-        np.fill_diagonal(E, 1.0)
-        return bool(np.array_equal(E, self.C))
+    @cached_property
+    def blocks(self) -> Mask:
+        """Some groups of inputs have all correlations f_l(m_0), up to the signs of inputs, and the rest are 0."""
+        return self.unmixed & np.where(self._even, _block_equal(np.abs(self.C)), _block_equal(self.C))
+
+    @cached_property
+    def distinct(self) -> int:
+        """What the rank of no G_l exceeds: the number of inputs that differ, up to signs that all layers keep."""
+        known = np.abs(self.C) if all(self.parities) else self.C
+        return len(np.unique(np.argmax(known == 1.0, axis=1)))
+
+    @cached_property
+    def _even(self) -> Mask:
+        """Whether one of the layers so far is even."""
+        return np.asarray(np.cumsum([False, *(p == 1 for p in self.parities)]) > 0)
 
     def _so_far(self, flags: Sequence[object]) -> Mask:
         return np.cumprod([True, *map(bool, flags)]).astype(bool)
+
+
+def _equal(C: Floats, sign: float) -> bool:
+    """Whether C = (1 -+ m) I +- m s s^T for signs s."""
+    s = sign * np.where(C[0] < 0.0, -1.0, 1.0)
+    s[0] = 1.0
+    E = sign * float(np.abs(C - np.eye(len(C))).max()) * np.outer(s, s)
+    np.fill_diagonal(E, 1.0)
+    return bool(np.array_equal(E, C))
+
+
+def _block_equal(C: Floats) -> bool:
+    """Whether that is so, with one m, in every group of inputs that are not orthogonal to each other."""
+    linked = C != 0.0
+    if not np.array_equal(linked @ linked, linked):  # of bools: whether two links make a link
+        return False
+    signs = np.where(C[np.argmax(linked, axis=1), np.arange(len(C))] < 0.0, -1.0, 1.0)
+    E = float(np.abs(C - np.eye(len(C))).max()) * np.outer(signs, signs) * linked
+    np.fill_diagonal(E, 1.0)
+    return bool(np.array_equal(E, C))

@@ -141,9 +141,9 @@ def scalar_gap_decay(layer: Layers, G0: Any, depth: int | None = None) -> Certif
     by_r, by_map, largest = run.log_quadratic, run.mapped_largest, run.log_largest
     opposed = run.equal.opposed
     pairs = [
-        identical(largest, by_r, run.equal.quadratic),
+        identical(largest, by_r, run.equal.quadratic | run.equal.parallel),
         identical(largest, by_map, run.equal.mapped),
-        identical(run.log_gaps, by_r.through(gamma), opposed & run.equal.quadratic),
+        identical(run.log_gaps, by_r.through(gamma), opposed & (run.equal.quadratic | run.equal.parallel)),
         identical(run.log_gaps, by_map.through(gamma), opposed),
         identical(run.log_gaps, run.log_of_moduli.through(gamma), opposed),
     ]

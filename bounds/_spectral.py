@@ -6,6 +6,7 @@ the entrywise product G o B with the correlation matrix B = sum of w_k G^(o (k-1
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -77,9 +78,7 @@ def smallest_eigenvalue_contraction(layer: Layers, G0: Any, depth: int | None = 
     ('HOLDS', [0.0, 0.0841, 0.1484])
     """
     run = start(layer, G0, depth, gaps=False)
-    lhs, rhs = identical(
-        run.log_smallest, run.log_spreads, run.equal.untouched | run.equal.equicorrelated | run.equal.parallel
-    )
+    lhs, rhs = identical(run.log_smallest, run.log_spreads, run.equal.untouched | run.equal.blocks | run.equal.parallel)
     return answer(
         "l2",
         "lemma L2, proof in the docstring",
@@ -122,7 +121,7 @@ def spectral_majorization(layer: Layers, G0: Any, depth: int | None = None) -> C
     """
     run = start(layer, G0, depth)
     sums, ratio = run.log_partial_sums, run.log_ratio
-    same = run.equal.untouched | run.equal.equicorrelated
+    same = run.equal.untouched | run.equal.blocks
     sides = [
         _closest([(x, x.before()) for x in sums], run.equal.kept, run),
         _closest([(x, x[0] + ratio) for x in sums], same, run),
@@ -166,7 +165,7 @@ def gap_sandwich(layer: Layers, G0: Any, depth: int | None = None) -> Certificat
     """
     run = start(layer, G0, depth)
     gaps, unmixed = run.log_gaps, run.unmixed
-    upper = identical(gaps, run.mixture_gap(run.log_ratio), run.equal.untouched | run.equal.equicorrelated)
+    upper = identical(gaps, run.mixture_gap(run.log_ratio), run.equal.untouched | run.equal.blocks)
     lower = identical(run.mapped_rms.through(log_gamma(run.n)), gaps, run.equal.equicorrelated)
     return answer(
         "t1",
@@ -181,11 +180,12 @@ def gap_sandwich(layer: Layers, G0: Any, depth: int | None = None) -> Certificat
     )
 
 
-def _closest(pairs: list[tuple[Bracket, Bracket]], same: NDArray[np.bool_], run: Run) -> tuple[Bracket, Bracket]:
+def _closest(pairs: Sequence[tuple[Bracket, Bracket]], same: NDArray[np.bool_], run: Run) -> tuple[Bracket, Bracket]:
     """Of several inequalities the one that comes closest to failing, layer by layer."""
     if not pairs:
         return run.log_gaps, run.log_gaps.before()  # one input: the gap is 0
-    pairs = [identical(lhs, rhs, same) for lhs, rhs in pairs]
+    full = run.equal.distinct  # beyond the rank both sums are n - k
+    pairs = [identical(lhs, rhs, same | (k >= full)) for k, (lhs, rhs) in enumerate(pairs, start=1)]
     with np.errstate(invalid="ignore"):
         room = np.array([np.broadcast_to(rhs.low - lhs.high, np.shape(lhs.value)) for lhs, rhs in pairs])
     best = np.argmin(np.where(np.isnan(room), 0.0, room), axis=0)

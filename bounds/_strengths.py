@@ -15,6 +15,7 @@ from hermite._algebra import as_polynomial
 from hermite._build import reduced_dual
 from hermite._moments import Moments
 from hermite._numeric import varying
+from hermite._tree import Node
 from meanfield._layer import Layer
 
 __all__ = ["Strength", "degree", "strength", "summed"]
@@ -81,9 +82,24 @@ def summed(parts: Sequence[tuple[float, float]]) -> Bracket:
 
 
 def degree(layer: Layer) -> int:
-    """The degree of f where sigma is a polynomial in exact numbers, else one that no claim is about, 64."""
-    coefficients = as_polynomial(layer.sigma.expr)
-    return 64 if coefficients is None or layer.bias_variance else len(coefficients) - 1
+    """The degree of sigma (not below its own) where it is written as a polynomial without bias, else 64."""
+    found = _degree(layer.sigma.expr)
+    return 64 if found is None or layer.bias_variance else found
+
+
+def _degree(tree: Node) -> int | None:
+    parts = [_degree(each) for each in tree.args]
+    known = [part for part in parts if part is not None]
+    if tree.op == "x":
+        return 1
+    if len(known) == len(parts) and not any(known):
+        return 0 if tree.op != "opaque" else None
+    if len(known) < len(parts) or tree.op not in ("add", "mul", "pow", "He"):
+        return None
+    if tree.op in ("pow", "He"):
+        whole = tree.number.denominator == 1 and tree.number >= 0
+        return int(tree.number) * known[0] if whole else None
+    return sum(known) if tree.op == "mul" else max(known)
 
 
 def _has_no_slope(sigma: Activation) -> bool:

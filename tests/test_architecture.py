@@ -36,6 +36,8 @@ LISTED = {
     "bounds": """
         Certificate Verdict Claim CLAIMS certify isometry_properties normalization_gain determinant_sandwich
         potential_contraction gap_decay spectral_gap_decay strategies
+        gap_sandwich monotone_isometry smallest_eigenvalue_contraction spectral_majorization
+        scalar_gap_decay sharp_gap_decay sharp_potential_contraction
     """,
 }
 PUBLIC = {room: names.split() for room, names in LISTED.items()}
