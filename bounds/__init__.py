@@ -17,6 +17,8 @@ from ._matrix import normalization_gain as normalization_gain
 if TYPE_CHECKING:
     from ._claim import Claim as Claim
     from ._claims import CLAIMS as CLAIMS
+    from ._comparison import DecayComparison as DecayComparison
+    from ._comparison import certified_gap_decay as certified_gap_decay
     from ._contraction import gap_decay as gap_decay
     from ._contraction import potential_contraction as potential_contraction
     from ._contraction import spectral_gap_decay as spectral_gap_decay
@@ -40,6 +42,8 @@ __all__ = [
     "potential_contraction",
     "gap_decay",
     "spectral_gap_decay",
+    "certified_gap_decay",
+    "DecayComparison",
     "gap_sandwich",
     "monotone_isometry",
     "smallest_eigenvalue_contraction",
@@ -57,6 +61,8 @@ _LAZY = {
     "potential_contraction": "._contraction",
     "gap_decay": "._contraction",
     "spectral_gap_decay": "._contraction",
+    "certified_gap_decay": "._comparison",
+    "DecayComparison": "._comparison",
     "gap_sandwich": "._spectral",
     "monotone_isometry": "._spectral",
     "smallest_eigenvalue_contraction": "._spectral",

@@ -86,13 +86,12 @@ def sharp_gap_decay(layer: Layers, G0: Any, depth: int | None = None) -> Certifi
     """
     run = start(layer, G0, depth)
     mu, smallest = run.log_spectrum
-    size = math.log(run.n - 1) if run.n > 1 else -math.inf
-    reach = one(size) + _log_psi(run)[0] + run.log_rate if run.separated.holds else one(math.inf) + run.log_rate
-    reached = np.broadcast_to(reach.high <= _LOG_HALF, run.log_gaps.value.shape)
+    at = reach(run, run.log_rate)
+    reached = np.broadcast_to(at.high <= _LOG_HALF, run.log_gaps.value.shape)
     first = np.flatnonzero(reached)
-    constant = one(size) - math.log(2.0)
+    constant = one(math.log((run.n - 1) / 2) if run.n > 1 else -math.inf)
     bounds = [
-        2.0 * reach - size if run.n > 1 else reach,
+        log_potential_at(run, at),
         constant + 2.0 * (mu - run.power * smallest + run.log_rate),
         constant + 2.0 * (run.power * (1.0 - run.log_det) + run.log_rate),
     ]
@@ -159,6 +158,18 @@ def scalar_gap_decay(layer: Layers, G0: Any, depth: int | None = None) -> Certif
         level=float(run.log_gaps.value[0]),
         threshold_layer=0,
     )
+
+
+def reach(run: Run, log_rate: Bracket) -> Bracket:
+    """log of (n-1) r^l psi(G_0), which is to be at most 1/2."""
+    if not run.separated.holds or not run.positive_r.holds:
+        return one(math.inf) + 0.0 * log_rate
+    return one(math.log(run.n - 1) if run.n > 1 else -math.inf) + _log_psi(run)[0] + log_rate
+
+
+def log_potential_at(run: Run, reach: Bracket) -> Bracket:
+    """log of (n-1) (r^l psi(G_0))^2."""
+    return 2.0 * reach - math.log(run.n - 1) if run.n > 1 else reach
 
 
 def _log_psi(run: Run) -> Bracket:

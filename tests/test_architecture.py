@@ -37,7 +37,7 @@ LISTED = {
         Certificate Verdict Claim CLAIMS certify isometry_properties normalization_gain determinant_sandwich
         potential_contraction gap_decay spectral_gap_decay strategies
         gap_sandwich monotone_isometry smallest_eigenvalue_contraction spectral_majorization
-        scalar_gap_decay sharp_gap_decay sharp_potential_contraction
+        scalar_gap_decay sharp_gap_decay sharp_potential_contraction certified_gap_decay DecayComparison
     """,
 }
 PUBLIC = {room: names.split() for room, names in LISTED.items()}
