@@ -54,11 +54,13 @@ class Bracket:
     __radd__ = __add__
 
     def __rmul__(self, factor: float) -> Bracket:
-        ends = [factor * self.low, factor * self.high] if factor else [0.0 * self.value] * 2
+        if factor == 0:
+            return Bracket(*(np.zeros_like(self.value) for _ in range(3)))
+        ends = [factor * self.low, factor * self.high]
         if factor < 0:
             ends.reverse()
-        value = factor * self.value if factor else ends[0]
-        room = 0.0 if abs(factor) in (0.0, 1.0, 2.0) else EPS * np.where(np.isfinite(value), np.abs(value), 0.0)
+        value = factor * self.value
+        room = 0.0 if abs(factor) in (1.0, 2.0) else EPS * np.where(np.isfinite(value), np.abs(value), 0.0)
         return Bracket(value, ends[0] - room, ends[1] + room)
 
     def __getitem__(self, index: int) -> Bracket:
