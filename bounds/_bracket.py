@@ -7,7 +7,7 @@ brackets of float64, or the balls of `_balls`, which prove what brackets leave o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -37,6 +37,8 @@ class Bracket:
     high: Floats
 
     def __add__(self, other: Bracket | float) -> Bracket:
+        if not isinstance(other, Bracket | float | int):
+            return NotImplemented  # balls know how
         right = other if isinstance(other, Bracket) else one(other)
         with np.errstate(invalid="ignore"):
             found = Bracket(self.value + right.value, self.low + right.low, self.high + right.high)
@@ -46,7 +48,7 @@ class Bracket:
         return Bracket(found.value, _known(found.low - room, -math.inf), _known(found.high + room, math.inf))
 
     def __sub__(self, other: Bracket | float) -> Bracket:
-        return self + (-1.0 * other)
+        return self + (-1.0 * other)  # of balls too
 
     def __rsub__(self, other: float) -> Bracket:
         return (-1.0 * self) + other
@@ -72,15 +74,43 @@ class Bracket:
         low, high = (np.where(np.isfinite(end), 2.0 * EPS * (1.0 + np.abs(end)), 0.0) for end in (self.low, self.high))
         return Bracket(*map(function.of_floats, (self.value, self.low - low, self.high + high))).widened()
 
-    def widened(self) -> Bracket:
+    def widened(self, more: float = 0.0) -> Bracket:
         """Room for the rounding of the last few operations; infinities stay."""
         size = np.where(np.isfinite(self.value), np.abs(self.value), 0.0)
-        room = 8.0 * EPS * (1.0 + size)
+        room = 8.0 * EPS * (1.0 + size) + more
         return Bracket(self.value, self.low - room, self.high + room)
 
     def before(self) -> Bracket:
         """The layer before each; that of layer 0 is layer 0."""
         return Bracket(*(np.concatenate([ends[:1], ends[:-1]]) for ends in (self.value, self.low, self.high)))
+
+    def same_as(self, other: Bracket, where: NDArray[np.bool_]) -> tuple[Bracket, Bracket]:
+        """See `identical`."""
+        value, others = np.broadcast_arrays(self.value, other.value)
+        same = np.where(where, value, others)
+        left = Bracket(value, np.where(where, value, self.low), np.where(where, value, self.high))
+        return left, Bracket(same, np.where(where, value, other.low), np.where(where, value, other.high))
+
+    def picked(self, others: Sequence[Bracket], best: NDArray[np.intp]) -> Bracket:
+        """Of several brackets at each layer the one that is named."""
+        at = np.arange(len(best))
+        ends = ([getattr(each, end) for each in others] for end in ("value", "low", "high"))
+        return Bracket(*(np.array([np.broadcast_to(x, len(best)) for x in columns])[best, at] for columns in ends))
+
+    def settle(self, rhs: Bracket) -> tuple[Any, Any]:
+        """Slack rhs - self and its tolerance, layer by layer.
+
+        Of the errors only those count that could reverse the sign of the slack.  An infinite slack has no error bar, so
+        there the brackets decide between tolerance 0 and inf.
+        """
+        with np.errstate(invalid="ignore"):
+            slack = np.where(self.value == rhs.value, 0.0, rhs.value - self.value)
+            against = (self.high - self.value) + (rhs.value - rhs.low)
+            towards = (self.value - self.low) + (rhs.high - rhs.value)
+            tolerance = np.where(slack >= 0, against, towards)
+        certain = np.where(slack >= 0, rhs.low >= self.high, rhs.high < self.low)
+        known = np.isfinite(slack) & ~np.isnan(tolerance)
+        return slack, np.where(known, tolerance, np.where(certain, 0.0, math.inf))
 
 
 def one(value: float, low: float | None = None, high: float | None = None) -> Bracket:
@@ -99,27 +129,13 @@ def around(value: Floats, error: Floats) -> Bracket:
 
 
 def identical(lhs: Bracket, rhs: Bracket, where: NDArray[np.bool_]) -> tuple[Bracket, Bracket]:
-    """Both sides at layers where they are one number, whatever it is: no error can part them."""
-    value, other = np.broadcast_arrays(lhs.value, rhs.value)
-    same = np.where(where, value, other)
-    left = Bracket(value, np.where(where, value, lhs.low), np.where(where, value, lhs.high))
-    return left, Bracket(same, np.where(where, value, rhs.low), np.where(where, value, rhs.high))
+    """Both sides, of brackets or of balls, at layers where they are one number: no error can part them there."""
+    return lhs.same_as(rhs, where)
 
 
-def settle(lhs: Bracket, rhs: Bracket) -> tuple[Floats, Floats]:
-    """Slack rhs - lhs and its tolerance, layer by layer.
-
-    Of the errors only those count that could reverse the sign of the slack.  An infinite slack has no error bar, so
-    there the brackets decide between tolerance 0 and inf.
-    """
-    with np.errstate(invalid="ignore"):
-        slack = np.where(lhs.value == rhs.value, 0.0, rhs.value - lhs.value)
-        against = (lhs.high - lhs.value) + (rhs.value - rhs.low)
-        towards = (lhs.value - lhs.low) + (rhs.high - rhs.value)
-        tolerance = np.where(slack >= 0, against, towards)
-    certain = np.where(slack >= 0, rhs.low >= lhs.high, rhs.high < lhs.low)
-    known = np.isfinite(slack) & ~np.isnan(tolerance)
-    return slack, np.where(known, tolerance, np.where(certain, 0.0, math.inf))
+def settle(lhs: Bracket, rhs: Bracket) -> tuple[Any, Any]:
+    """Slack and tolerance of lhs <= rhs, of brackets or of balls."""
+    return lhs.settle(rhs)
 
 
 def _known(end: Floats, otherwise: float) -> Floats:

@@ -9,15 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from bounds._bracket import Bracket, one
-from bounds._depth import Run, start
+from bounds._depth import Run, in_balls, start
 from bounds._gamma import LOG_EXPM1, LOG_FROM_ODDS, LOG_LOG1P_EXP, log_gamma, log_gamma_minus
 from bounds._sharp import log_potential_at, reach
-from meanfield._layer import Layer, Layers
+from meanfield._layer import Layer, Layers, as_layers
 
 __all__ = ["DecayComparison", "certified_gap_decay"]
 
@@ -31,7 +32,8 @@ class DecayComparison(Mapping[str, int | None]):
     """The first layer with gap <= eps by each method, None where it is not reached: a mapping, tightest methods first.
 
     eps; gap: that of layer 0; n: how many inputs; label: of the layers; depth: how many layers the methods that follow
-    maps or matrices have looked at; first_layers: pairs (method, layer). `print` shows it as a table.
+    maps or matrices have looked at; exact: whether every layer is proven by ball arithmetic; first_layers: pairs
+    (method, layer). `print` shows it as a table.
     """
 
     eps: float
@@ -39,6 +41,7 @@ class DecayComparison(Mapping[str, int | None]):
     n: int
     label: str
     depth: int
+    exact: bool
     first_layers: tuple[tuple[str, int | None], ...]
 
     def __getitem__(self, method: str) -> int | None:
@@ -53,11 +56,13 @@ class DecayComparison(Mapping[str, int | None]):
     def __str__(self) -> str:
         head = f"first layer with gap <= {self.eps:g} ({self.label}, n = {self.n}, gap {self.gap:.6g} at layer 0)"
         width = max(map(len, self))
-        shown = {method: "never" if layer is None else str(layer) for method, layer in self.items()}
+        shown = {method: "-" if layer is None else str(layer) for method, layer in self.items()}
         return "\n".join([head, *(f"  {m:<{width}}  {s:>6}  {_METHODS[m]}" for m, s in shown.items())])
 
 
-def certified_gap_decay(layer: Layers, G0: Any, eps: float, *, depth: int | None = None) -> DecayComparison:
+def certified_gap_decay(
+    layer: Layers, G0: Any, eps: float, *, depth: int | None = None, exact: bool = False
+) -> DecayComparison:
     """The first layer with isometry gap <= eps, proven, by each known bound, beside that of the network itself.
 
     Methods, from the tightest: "actual", the gap itself; "entrywise", f_l(|G0_ij|) and the determinant bound by their
@@ -70,7 +75,9 @@ def certified_gap_decay(layer: Layers, G0: Any, eps: float, *, depth: int | None
     layer: a `meanfield.Layer`, or a sequence of them.  G0: one correlation matrix (n, n).  eps: a positive number.
     depth: how far methods follow maps and matrices, 4096 by default (a sequence fixes it); what is not small by then is
     None, as is what never will be: for linear layers, for a singular G0 and bounds that know it by its eigenvalues.
-    A layer counts when the upper end of the bound's error bar is at most eps; for the error bars see the claims.
+    A layer counts when the upper end of the bound's error bar is at most eps; error bars are those of the claims,
+    measured where they pass through `meanfield.trajectory`. exact: error bars are proven, by ball arithmetic of 128
+    bits; that takes milliseconds to seconds for each pair of inputs and layer, and the extra `rigor`.
     Raises ValueError for eps <= 0, for layers with f(0) != 0, whose gap does not tend to 0 (`uncentred_gap_sandwich`),
     and as `gap_decay`.
 
@@ -93,30 +100,37 @@ def certified_gap_decay(layer: Layers, G0: Any, eps: float, *, depth: int | None
     """
     if isinstance(eps, bool) or not isinstance(eps, int | float | np.number) or not eps > 0:
         raise ValueError(f"eps must be a positive number, got {eps!r}")
-    if isinstance(layer, Layer):
-        repeated, most = True, _depth(depth)
+    target = math.log(float(eps))
+    run, followed = _followed(layer, G0, target, depth)
+    if exact:
+        with in_balls(run, G0) as proven:
+            found = {m: _first(bound(proven), target) for m, bound in _FOLLOWED.items()}
+            found |= {m: _known(proven, formula, target) for m, formula in _FORMULAS.items()}
     else:
-        repeated, most = False, len(list(layer))
-    target, size = math.log(float(eps)), min(_FIRST, most)
-    run = start(layer, G0, size if repeated else depth)
-    if not run.centred.holds:
-        raise ValueError(f"layer must have f(0) = 0: {run.centred.detail}; its gap does not tend to 0")
-    found: dict[str, int | None] = dict.fromkeys(_METHODS)
+        found = followed | {m: _known(run, formula, target) for m, formula in _FORMULAS.items()}
+    gap, looked = float(run.path.isometry_gap[0]), len(run.layers)
+    return DecayComparison(
+        float(eps), gap, run.n, run.path.label, looked, exact, tuple((m, found[m]) for m in _METHODS)
+    )
+
+
+def _followed(layer: Layers, G0: Any, target: float, depth: int | None) -> tuple[Run, dict[str, int | None]]:
+    """A run deep enough for what follows maps and matrices, and the layers found."""
+    most = _depth(depth) if isinstance(layer, Layer) else len(as_layers(layer, depth))
+    size = min(_FIRST, most)
+    found: dict[str, int | None] = dict.fromkeys(_FOLLOWED)
     while True:
-        for method, followed in _FOLLOWED.items():
-            if found[method] is None:
-                found[method] = _first(followed(run), target)
-        missing = [m for m in _FOLLOWED if found[m] is None]
+        run = start(layer, G0, size if isinstance(layer, Layer) else None)
+        if not run.centred.holds:
+            raise ValueError(f"layer must have f(0) = 0: {run.centred.detail}; its gap does not tend to 0")
+        for method in [m for m, at in found.items() if at is None]:
+            found[method] = _first(_FOLLOWED[method](run), target)
+        missing = [m for m, at in found.items() if at is None]
         if size >= most or not missing or _never(run, missing):
-            break
+            deepest = max([at for at in found.values() if at is not None], default=0)
+            short = isinstance(layer, Layer) and not missing and deepest < size
+            return (start(layer, G0, max(deepest, 1)) if short else run), found
         size = min(4 * size, most)
-        run = start(layer, G0, size)
-    for method, formula in _FORMULAS.items():
-        found[method] = (
-            _by_formula(run, formula, target) if repeated else _first(formula(run, run.decay, run.log_rate), target)
-        )
-    gap = float(run.path.isometry_gap[0])
-    return DecayComparison(float(eps), gap, run.n, run.path.label, size, tuple(found.items()))
 
 
 def _depth(depth: int | None) -> int:
@@ -139,28 +153,25 @@ def _first(bound: Bracket, target: float) -> int | None:
     return int(layers[0]) if len(layers) else None
 
 
-def _by_formula(run: Run, formula: Bound, target: float) -> int | None:
-    """By bisection: the bound at layer l needs l log beta and l log r only."""
-    (only,) = run.strengths.values()
+def _known(run: Run, formula: Bound, target: float) -> int | None:
+    """The first layer by what knows rates only; of one repeated layer by bisection, beyond the depth of the run too."""
+    if not run.repeated or not run.layers:
+        return _first(formula(run, run.decay, run.log_rate), target)
+    decay, rate = run.decay[1], run.log_rate[1]
 
     def small(l: int) -> bool:
-        decay, rate = (_times(l, *log) for log in (only.log_beta, only.log_r))
-        return bool(formula(run, decay, rate).high[0] <= target)
+        return bool(formula(run, float(l) * decay, float(l) * rate).high[0] <= target)
 
-    high = 1
+    high = 0 if small(0) else 1
     while not small(high):
         high *= 2
         if high > _FARTHEST:
             return None
-    low = -1 if high == 1 else high // 2  # not small there
+    low = high // 2  # not small there, or 0
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if small(middle) else (middle, high)
     return high
-
-
-def _times(l: int, value: float, error: float) -> Bracket:
-    return float(l) * one(value, value - error, value + error) if l else one(0.0)
 
 
 # ---- what follows maps and matrices ---------------------------------------------------------------------------
@@ -185,15 +196,15 @@ def _potential(run: Run, decay: Bracket, rate: Bracket) -> Bracket:
 def _r4(run: Run, decay: Bracket, rate: Bracket) -> Bracket:
     at = reach(run, rate)
     bound = log_potential_at(run, at)
-    far = at.high > -math.log(2.0)
-    return Bracket(bound.value, bound.low, np.where(far, math.inf, bound.high))
+    never = one(math.inf) + 0.0 * rate
+    return bound.same_as(never, at.high <= -math.log(2.0))[1]
 
 
 def _r4_plus(run: Run, decay: Bracket, rate: Bracket) -> Bracket:
     mu, smallest = run.log_spectrum
     if run.n == 1 or not run.positive_r.holds:
-        return one(-math.inf if run.n == 1 else math.inf) + decay
-    return math.log((run.n - 1) / 2) + 2.0 * (mu - run.power * smallest + rate)
+        return one(-math.inf if run.n == 1 else math.inf) + 0.0 * decay
+    return run.log(Fraction(run.n - 1, 2)) + 2.0 * (mu - run.power * smallest + rate)
 
 
 _FORMULAS: dict[str, Bound] = {
@@ -202,7 +213,7 @@ _FORMULAS: dict[str, Bound] = {
     "r4+": _r4_plus,
     "log1p": lambda run, decay, rate: (run.odds[0] - decay).through(LOG_LOG1P_EXP),
     "determinant": lambda run, decay, rate: (1.0 - run.log_det).through(LOG_EXPM1) - decay,
-    "theorem-5.1": lambda run, decay, rate: math.log(4 * run.n) - run.log_det - decay,
+    "theorem-5.1": lambda run, decay, rate: run.log(4 * run.n) - run.log_det - decay,
 }
 
 _METHODS = {

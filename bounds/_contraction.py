@@ -7,14 +7,15 @@ a claim may exceed e^100, and a gap after many layers lie below 1e-308.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bounds._bracket import Bracket
+from bounds._bracket import Bracket, identical
 from bounds._certificate import Certificate
-from bounds._depth import Run, answer, start
+from bounds._depth import Run, answer, judged
 from bounds._gamma import LOG_EXPM1, LOG_LOG1P_EXP, log_gamma
 from meanfield._layer import Layers
 
@@ -26,7 +27,7 @@ Form: TypeAlias = Literal["eigenvalue", "determinant", "map"]
 _LOGS = "natural logarithms, beta of layers 1 to l"
 
 
-def potential_contraction(layer: Layers, G0: Any, depth: int | None = None) -> Certificate:
+def potential_contraction(layer: Layers, G0: Any, depth: int | None = None, *, exact: bool = False) -> Certificate:
     """Every layer divides the potential, the largest odds of a cosine, by its isometry strength at least.
 
     With potential(G) = max |G_ij| / (1 - |G_ij|) over i != j,
@@ -50,13 +51,16 @@ def potential_contraction(layer: Layers, G0: Any, depth: int | None = None) -> C
     >>> certificate.lhs.round(4).tolist(), certificate.rhs.round(4).tolist(), certificate.verdict.name
     ([0.0, -0.2965, -0.5932], [0.0, -0.2363, -0.4726], 'HOLDS')
     """
-    run = start(layer, G0, depth, gaps=False)
-    lhs = run.log_potentials
+    return judged(_potential_contraction, layer, G0, depth, exact, gaps=False)
+
+
+def _potential_contraction(run: Run) -> Certificate:
+    lhs, rhs = identical(run.log_potentials, run.log_potentials[0] - run.decay, run.equal.untouched)
     return answer(
         "lemma-a.3",
         "arXiv:2305.18399, Lemmas A.2 and A.3",
         lhs,
-        lhs[0] - run.decay,
+        rhs,
         hypotheses=[run.centred, run.separated],
         statement=f"log potential(G_l) <= log potential(G_0) - sum of log beta; {_LOGS}",
         threshold_layer=0,
@@ -64,7 +68,7 @@ def potential_contraction(layer: Layers, G0: Any, depth: int | None = None) -> C
     )
 
 
-def gap_decay(layer: Layers, G0: Any, depth: int | None = None) -> Certificate:
+def gap_decay(layer: Layers, G0: Any, depth: int | None = None, *, exact: bool = False) -> Certificate:
     """The isometry gap of a batch decays exponentially in depth, at the rate of the isometry strength.
 
         gap(G_l)  <=  (4n / det G_0) / (beta_1 ... beta_l)      for l = 0..depth,
@@ -89,21 +93,25 @@ def gap_decay(layer: Layers, G0: Any, depth: int | None = None) -> Certificate:
     >>> certificate.verdict.name, certificate.threshold_layer, certificate.first_informative_layer
     ('HOLDS', 11, 19)
     """
-    run = start(layer, G0, depth)
-    constant = math.log(4 * run.n)
+    return judged(_gap_decay, layer, G0, depth, exact)
+
+
+def _gap_decay(run: Run) -> Certificate:
     return answer(
         "theorem-5.1",
         "arXiv:2305.18399, Theorem 5.1",
         run.log_gaps,
-        constant - run.log_det - run.decay,
+        run.log(4 * run.n) - run.log_det - run.decay,
         hypotheses=[run.centred, run.definite, run.nonlinear],
         statement=f"log gap(G_l) <= log(4n) - log det G_0 - sum of log beta; {_LOGS}",
         level=float(run.log_gaps.value[0]),
-        threshold_layer=_threshold(run, constant - float(run.log_det.value[0])),
+        threshold_layer=_threshold(run, math.log(4 * run.n) - float(run.log_det.value[0])),
     )
 
 
-def spectral_gap_decay(layer: Layers, G0: Any, depth: int | None = None, *, form: Form = "eigenvalue") -> Certificate:
+def spectral_gap_decay(
+    layer: Layers, G0: Any, depth: int | None = None, *, form: Form = "eigenvalue", exact: bool = False
+) -> Certificate:
     """The isometry gap decays from the first layer on, with a constant that does not depend on n.
 
     With lambda_0 the smallest eigenvalue of G_0, B = beta_1 ... beta_l, f the map of correlations of the first l
@@ -149,8 +157,11 @@ def spectral_gap_decay(layer: Layers, G0: Any, depth: int | None = None, *, form
     sides = {"eigenvalue": _by_eigenvalue, "determinant": _by_determinant, "map": _by_map}
     if form not in sides:
         raise ValueError(f"form must be 'eigenvalue', 'determinant' or 'map', got {form!r}")
-    run = start(layer, G0, depth)
-    rhs, text = sides[form](run)
+    return judged(lambda run: _spectral_gap_decay(run, sides[form]), layer, G0, depth, exact)
+
+
+def _spectral_gap_decay(run: Run, side: Callable[[Run], tuple[Bracket, str]]) -> Certificate:
+    rhs, text = side(run)
     return answer(
         "theorem-5.1+",
         "arXiv:2305.18399, Theorem 5.1, sharpened",

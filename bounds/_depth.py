@@ -7,8 +7,10 @@ a claim holds where the brackets of its sides say so, and fails where they say s
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -21,13 +23,14 @@ from bounds._equalities import Equalities
 from bounds._gamma import LOG_FROM_ODDS
 from bounds._gram_path import GramPath, gram_path, logarithm
 from bounds._strengths import Strength, strength, summed
+from hermite.errors import MissingDependencyError
 from meanfield._dynamics import Trajectory, trajectory
 from meanfield._gram import check_correlation
 from meanfield._layer import Layer, Layers, as_layers
 from meanfield._step import Step
 from meanfield._walk import stationary_steps
 
-__all__ = ["Run", "answer", "start"]
+__all__ = ["Run", "answer", "in_balls", "judged", "start"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -45,7 +48,6 @@ class Run:
     """The layers, their correlation matrix at layer 0, and what is recorded of the way through them.
 
     repeated: one layer, any number of times.  strengths: beta - 1 and r by layer.
-    decay: the sum of log beta over the layers before each.
     """
 
     layers: tuple[Layer, ...]
@@ -53,7 +55,10 @@ class Run:
     C: Floats
     path: Trajectory
     strengths: dict[Layer, Strength]
-    decay: Bracket
+
+    def log(self, number: Fraction | int) -> Bracket:
+        """log of an exact number >= 0."""
+        return one(math.log(number) if number else -math.inf).widened()
 
     @property
     def n(self) -> int:
@@ -158,6 +163,11 @@ class Run:
     def grams(self) -> GramPath:
         """The matrices of all layers; only the first where some layer has f(0) != 0."""
         return gram_path(self.C, self.steps if self.centred.holds else ())
+
+    @cached_property
+    def decay(self) -> Bracket:
+        """The sum of log beta over the layers before each."""
+        return summed([self.strengths[x].log_beta for x in self.layers])
 
     @cached_property
     def log_rate(self) -> Bracket:
@@ -291,8 +301,32 @@ def start(layer: Layers, G0: Any, depth: int | None, *, gaps: bool = True) -> Ru
     # every layer is claimed, so every layer needs its gap, at any n
     path = trajectory(layers, C, gap_layers=range(len(layers) + 1) if gaps else (), progress=False)
     known = {x: strength(x) for x in ((layer,) if isinstance(layer, Layer) else dict.fromkeys(layers))}
-    logs = [known[x].log_beta for x in layers]
-    return Run(layers, isinstance(layer, Layer), C, path, known, summed(logs))
+    return Run(layers, isinstance(layer, Layer), C, path, known)
+
+
+def judged(
+    body: Callable[[Run], Certificate], layer: Layers, G0: Any, depth: int | None, exact: bool, *, gaps: bool = True
+) -> Certificate:
+    """The certificate that `body` makes of a run in float64, or in proven balls of as many bits as decide."""
+    if not exact:
+        return body(start(layer, G0, depth, gaps=gaps))
+    found: Certificate = _ball_run().prove(body, layer, G0, depth)
+    return found
+
+
+@contextmanager
+def in_balls(run: Run, G0: Any, bits: int = 128) -> Iterator[Run]:
+    """The same run with proven numbers, inside the block."""
+    with _ball_run().precision(bits):
+        yield _ball_run().ball_run(run, G0, bits)
+
+
+def _ball_run() -> Any:
+    try:
+        from bounds import _ball_run
+    except ImportError as error:
+        raise MissingDependencyError("exact=True needs python-flint: pip install 'isogram[rigor]'") from error
+    return _ball_run
 
 
 def answer(
@@ -309,7 +343,8 @@ def answer(
 
     level: what a bound must be below to be informative, the gap at layer 0 if it is that which is bounded.
     """
-    sides = [[side] if isinstance(side, Bracket) else side for side in (lhs, rhs)]
+    several = isinstance(lhs, Sequence)
+    sides: list[Sequence[Bracket]] = [side if isinstance(side, Sequence) else [side] for side in (lhs, rhs)]
     pairs = list(zip(*sides, strict=True))
     informative = None if level is None else below(pairs[-1][1], level)
     if not all(hypothesis.holds for hypothesis in rest["hypotheses"] if not hypothesis.side):
@@ -318,7 +353,7 @@ def answer(
     whole = [[x.value for x, _ in pairs], [y.value for _, y in pairs], *zip(*found, strict=True)]
     shape = np.broadcast_shapes(*(np.shape(part) for column in whole for part in column))
     left, right, slack, tolerance = (np.stack([np.broadcast_to(part, shape) for part in column]) for column in whole)
-    if isinstance(lhs, Bracket):
+    if not several:
         left, right, slack, tolerance = left[0], right[0], slack[0], tolerance[0]
     return certify(
         claim,

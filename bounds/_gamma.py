@@ -39,11 +39,7 @@ def log_gamma(n: int) -> Increasing:
         mu = math.exp(x)
         return math.log(((n - 1) * excess(-mu) + excess((n - 1) * mu)) / n) if mu < 1.0 else math.inf
 
-    def of_ball(x: Any) -> Any:
-        mu = x.exp()
-        return (((1 - n) * (-mu).log1p() - ((n - 1) * mu).log1p()) / n).log()
-
-    return Increasing(_each(of_float), of_ball)
+    return Increasing(_each(of_float), lambda x: _gamma_ball(n, x, 1))
 
 
 @lru_cache(maxsize=64)
@@ -59,11 +55,7 @@ def log_gamma_minus(n: int) -> Increasing:
         rest = (n - 1) * t
         return math.inf if rest >= 1.0 else math.log(((n - 1) * excess(t) + excess(-rest)) / n)
 
-    def of_ball(x: Any) -> Any:
-        t = x.exp()
-        return (((1 - n) * t.log1p() - ((1 - n) * t).log1p()) / n).log()
-
-    return Increasing(_each(of_float), of_ball)
+    return Increasing(_each(of_float), lambda x: _gamma_ball(n, x, -1))
 
 
 @lru_cache(maxsize=64)
@@ -71,8 +63,29 @@ def log_psi(power: float) -> Increasing:
     """log(m/(1 - m)) -> log(m / (1 - m)^power), power >= 1."""
     return Increasing(
         lambda x: np.asarray(power * np.logaddexp(0.0, x) - np.logaddexp(0.0, -x)),
-        lambda x: power * x.exp().log1p() - (-x).exp().log1p(),
+        lambda x: type(x)(power) * x.exp().log1p() + _odds_ball(x),
     )
+
+
+def _gamma_ball(n: int, x: Any, sign: int) -> Any:
+    """log Gamma_n or log Gamma_n^- of e^x: (n-1) times the integral of s/((1 -+ s)(1 +- (n-1) s)) from 0 to e^x.
+
+    So with y = e^x they lie between (n-1) y^2/2 divided by 1 + (n-2) y and by 1 - y, or by 1 + y and by 1 - (n-1) y.
+    """
+    y = x.exp()
+    if n == 1 or y.is_zero():
+        return x.neg_inf()
+    pole = -y if sign > 0 else (1 - n) * y
+    if (1 + pole) <= 0:  # -inf of a logarithm, or beyond the pole
+        return x.pos_inf()
+    ends = [((n - 2) * y if sign > 0 else y).log1p(), pole.log1p()]
+    found = (type(x)(n - 1) / 2).log() + 2 * x - ends[0].union(ends[1])
+    first, second = (-y).log1p() if sign > 0 else y.log1p(), ((n - 1) * y if sign > 0 else pole).log1p()
+    value = ((1 - n) * first - second) / n
+    if not value > 0:
+        return found
+    direct = value.log()
+    return direct if direct.rad() < found.rad() or not found.is_finite() else found
 
 
 def _log_log1p_exp(x: Floats) -> Floats:
@@ -81,9 +94,25 @@ def _log_log1p_exp(x: Floats) -> Floats:
     return np.asarray(np.where(x < -36.0, x, inner))
 
 
-LOG_LOG1P_EXP = Increasing(_log_log1p_exp, lambda x: x.exp().log1p().log())
-LOG_EXPM1 = Increasing(lambda x: np.asarray(x + np.log(-np.expm1(-x))), lambda x: x.expm1().log())
-LOG_FROM_ODDS = Increasing(lambda x: np.asarray(-np.logaddexp(0.0, -x)), lambda x: -(-x).exp().log1p())
+def _odds_ball(x: Any) -> Any:
+    """log of m from log of m/(1 - m), infinities included."""
+    return x if x == x.neg_inf() else -(-x).exp().log1p()
+
+
+def _log_log1p_exp_ball(x: Any) -> Any:
+    """log log(1 + e^x)."""
+    return x if x == x.neg_inf() or x == x.pos_inf() else x.exp().log1p().log()
+
+
+def _log_expm1_ball(x: Any) -> Any:
+    return x if x == x.pos_inf() else x.expm1().log()
+
+
+LOG_LOG1P_EXP = Increasing(_log_log1p_exp, _log_log1p_exp_ball)
+LOG_EXPM1 = Increasing(
+    lambda x: np.asarray(x + np.log(-np.expm1(-x))), lambda x: x.expm1().log() if x.is_finite() else x
+)
+LOG_FROM_ODDS = Increasing(lambda x: np.asarray(-np.logaddexp(0.0, -x)), _odds_ball)
 
 
 def excess(t: float) -> float:

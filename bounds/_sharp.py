@@ -7,13 +7,14 @@ equation for sqrt(r) He_1 + sqrt(1 - r) He_2 and rho = m; and 1 - F_r(m) = (1 - 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from bounds._bracket import Bracket, identical, one
 from bounds._certificate import Certificate
-from bounds._depth import Run, answer, start
+from bounds._depth import Run, answer, judged
 from bounds._gamma import log_gamma_minus, log_psi
 from meanfield._layer import Layers
 
@@ -22,7 +23,9 @@ __all__ = ["scalar_gap_decay", "sharp_gap_decay", "sharp_potential_contraction"]
 _LOG_HALF = -math.log(2.0)
 
 
-def sharp_potential_contraction(layer: Layers, G0: Any, depth: int | None = None) -> Certificate:
+def sharp_potential_contraction(
+    layer: Layers, G0: Any, depth: int | None = None, *, exact: bool = False
+) -> Certificate:
     """A potential that every layer multiplies by its linearity r = 2 - beta at most: the true rate.
 
         psi(G_l) <= r_1 ... r_l psi(G_0),    psi(G) = max over i != j of |G_ij| / (1 - |G_ij|)^(1/r),
@@ -45,7 +48,10 @@ def sharp_potential_contraction(layer: Layers, G0: Any, depth: int | None = None
     >>> certificate.verdict.name, certificate.lhs.round(4).tolist(), certificate.rhs.round(4).tolist()
     ('HOLDS', [0.2519, -0.0945, -0.4333], [0.2519, -0.0581, -0.3681])
     """
-    run = start(layer, G0, depth, gaps=False)
+    return judged(_sharp_potential_contraction, layer, G0, depth, exact, gaps=False)
+
+
+def _sharp_potential_contraction(run: Run) -> Certificate:
     psi = _log_psi(run)
     lhs, rhs = identical(psi, psi[0] + run.log_rate, run.equal.untouched)
     return answer(
@@ -60,7 +66,7 @@ def sharp_potential_contraction(layer: Layers, G0: Any, depth: int | None = None
     )
 
 
-def sharp_gap_decay(layer: Layers, G0: Any, depth: int | None = None) -> Certificate:
+def sharp_gap_decay(layer: Layers, G0: Any, depth: int | None = None, *, exact: bool = False) -> Certificate:
     """Theorem 5.1 with the right rate: the isometry gap decays like r^(2l), r = 2 - beta, not like beta^-l.
 
     With R = r_1 ... r_l, p = 1/r of the smallest r, and psi as in `sharp_potential_contraction`, by logarithms
@@ -84,12 +90,15 @@ def sharp_gap_decay(layer: Layers, G0: Any, depth: int | None = None) -> Certifi
     >>> certificate.verdict.name, certificate.threshold_layer, certificate.slack[:, 20].round(3).tolist()
     ('HOLDS', 4, [1.012, 0.319, 3.326])
     """
-    run = start(layer, G0, depth)
+    return judged(_sharp_gap_decay, layer, G0, depth, exact)
+
+
+def _sharp_gap_decay(run: Run) -> Certificate:
     mu, smallest = run.log_spectrum
     at = reach(run, run.log_rate)
     reached = np.broadcast_to(at.high <= _LOG_HALF, run.log_gaps.value.shape)
     first = np.flatnonzero(reached)
-    constant = one(math.log((run.n - 1) / 2) if run.n > 1 else -math.inf)
+    constant = run.log(Fraction(run.n - 1, 2))
     bounds = [
         log_potential_at(run, at),
         constant + 2.0 * (mu - run.power * smallest + run.log_rate),
@@ -111,7 +120,7 @@ def sharp_gap_decay(layer: Layers, G0: Any, depth: int | None = None) -> Certifi
     )
 
 
-def scalar_gap_decay(layer: Layers, G0: Any, depth: int | None = None) -> Certificate:
+def scalar_gap_decay(layer: Layers, G0: Any, depth: int | None = None, *, exact: bool = False) -> Certificate:
     """The isometry gap bounded by following one number through the layers, or n^2 numbers without their signs.
 
     With m_l = max |G_ij|, F_r(m) = r m + (1 - r) m^2, f_l the map of l layers, and Gamma_n^-(t) = -(1/n) ((n-1) log(1 +
@@ -135,7 +144,10 @@ def scalar_gap_decay(layer: Layers, G0: Any, depth: int | None = None) -> Certif
     >>> certificate.verdict.name, certificate.slack[:, 10].round(3).tolist()
     ('HOLDS', [0.127, 0.0, 1.333, 1.074, 0.14])
     """
-    run = start(layer, G0, depth)
+    return judged(_scalar_gap_decay, layer, G0, depth, exact)
+
+
+def _scalar_gap_decay(run: Run) -> Certificate:
     gamma = log_gamma_minus(run.n)
     by_r, by_map, largest = run.log_quadratic, run.mapped_largest, run.log_largest
     opposed = run.equal.opposed
@@ -164,16 +176,15 @@ def reach(run: Run, log_rate: Bracket) -> Bracket:
     """log of (n-1) r^l psi(G_0), which is to be at most 1/2."""
     if not run.separated.holds or not run.positive_r.holds:
         return one(math.inf) + 0.0 * log_rate
-    return one(math.log(run.n - 1) if run.n > 1 else -math.inf) + _log_psi(run)[0] + log_rate
+    return run.log(run.n - 1) + _log_psi(run)[0] + log_rate
 
 
 def log_potential_at(run: Run, reach: Bracket) -> Bracket:
     """log of (n-1) (r^l psi(G_0))^2."""
-    return 2.0 * reach - math.log(run.n - 1) if run.n > 1 else reach
+    return 2.0 * reach - run.log(run.n - 1) if run.n > 1 else reach
 
 
 def _log_psi(run: Run) -> Bracket:
     """log psi; between its two terms, of opposite sign and at most log(1/r) where they are equal, rounding is added."""
     room = 16.0 * np.finfo(np.float64).eps * (1.0 + math.log(run.power))
-    found = run.log_potentials.through(log_psi(run.power))
-    return Bracket(found.value, found.low - room, found.high + room)
+    return run.log_potentials.through(log_psi(run.power)).widened(room)

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from bounds._bracket import Bracket, identical
 from bounds._certificate import Certificate, Hypothesis
-from bounds._depth import Run, answer, start
+from bounds._depth import Run, answer, judged
 from bounds._gamma import log_gamma
 from meanfield._layer import Layers
 
 __all__ = ["gap_sandwich", "monotone_isometry", "smallest_eigenvalue_contraction", "spectral_majorization"]
 
 
-def monotone_isometry(layer: Layers, G0: Any, depth: int | None = None) -> Certificate:
+def monotone_isometry(layer: Layers, G0: Any, depth: int | None = None, *, exact: bool = False) -> Certificate:
     """No layer increases the isometry gap, and none lowers the smallest eigenvalue: whatever the activation, at any n.
 
         gap(G_l) <= gap(G_(l-1))  and  1 - lambda_min(G_l) <= 1 - lambda_min(G_(l-1)),
@@ -42,7 +42,10 @@ def monotone_isometry(layer: Layers, G0: Any, depth: int | None = None) -> Certi
     >>> certificate.verdict.name, certificate.sides, certificate.slack[0].round(3).tolist()
     ('HOLDS', ('gap', 'eigenvalue'), [0.0, 0.36, 0.393, 0.426])
     """
-    run = start(layer, G0, depth)
+    return judged(_monotone_isometry, layer, G0, depth, exact)
+
+
+def _monotone_isometry(run: Run) -> Certificate:
     gaps, spreads = run.log_gaps, run.log_smallest
     pairs = [identical(x, x.before(), run.equal.kept | run.equal.parallel) for x in (gaps, spreads)]
     return answer(
@@ -57,7 +60,9 @@ def monotone_isometry(layer: Layers, G0: Any, depth: int | None = None) -> Certi
     )
 
 
-def smallest_eigenvalue_contraction(layer: Layers, G0: Any, depth: int | None = None) -> Certificate:
+def smallest_eigenvalue_contraction(
+    layer: Layers, G0: Any, depth: int | None = None, *, exact: bool = False
+) -> Certificate:
     """The distance of the smallest eigenvalue from 1 shrinks at least as the correlation of two inputs would.
 
         mu(G_l) <= f_l(mu(G_0)),    mu(G) = 1 - lambda_min(G),
@@ -77,7 +82,10 @@ def smallest_eigenvalue_contraction(layer: Layers, G0: Any, depth: int | None = 
     >>> certificate.verdict.name, certificate.slack.round(4).tolist()
     ('HOLDS', [0.0, 0.0841, 0.1484])
     """
-    run = start(layer, G0, depth, gaps=False)
+    return judged(_smallest_eigenvalue_contraction, layer, G0, depth, exact, gaps=False)
+
+
+def _smallest_eigenvalue_contraction(run: Run) -> Certificate:
     lhs, rhs = identical(run.log_smallest, run.log_spreads, run.equal.untouched | run.equal.blocks | run.equal.parallel)
     return answer(
         "l2",
@@ -91,7 +99,7 @@ def smallest_eigenvalue_contraction(layer: Layers, G0: Any, depth: int | None = 
     )
 
 
-def spectral_majorization(layer: Layers, G0: Any, depth: int | None = None) -> Certificate:
+def spectral_majorization(layer: Layers, G0: Any, depth: int | None = None, *, exact: bool = False) -> Certificate:
     """The eigenvalues of G_l are less spread out than those of G_0, by a factor s_l, in the sense of majorization.
 
         lambda(G_l) - 1  <  s_l (lambda(G_0) - 1),    s_l = f_l(mu_0)/mu_0,  mu_0 = 1 - lambda_min(G_0),
@@ -119,7 +127,10 @@ def spectral_majorization(layer: Layers, G0: Any, depth: int | None = None) -> C
     >>> certificate.verdict.name, certificate.slack[:, 2].round(3).tolist()
     ('HOLDS', [0.249, 0.103, 0.295, 0.136])
     """
-    run = start(layer, G0, depth)
+    return judged(_spectral_majorization, layer, G0, depth, exact)
+
+
+def _spectral_majorization(run: Run) -> Certificate:
     sums, ratio = run.log_partial_sums, run.log_ratio
     same = run.equal.untouched | run.equal.blocks
     sides = [
@@ -140,7 +151,7 @@ def spectral_majorization(layer: Layers, G0: Any, depth: int | None = None) -> C
     )
 
 
-def gap_sandwich(layer: Layers, G0: Any, depth: int | None = None) -> Certificate:
+def gap_sandwich(layer: Layers, G0: Any, depth: int | None = None, *, exact: bool = False) -> Certificate:
     """The isometry gap lies between those of two equicorrelated batches, from the first layer on, at the true rate.
 
         Gamma_n(f_l(t_0))  <=  gap(G_l)  <=  gap((1 - s_l) I + s_l G_0)  <=  Gamma_n(f_l(1 - lambda_0)),
@@ -163,7 +174,10 @@ def gap_sandwich(layer: Layers, G0: Any, depth: int | None = None) -> Certificat
     >>> certificate.verdict.name, (certificate.rhs[:, 20] - certificate.lhs[:, 20]).round(3).tolist()
     ('HOLDS', [0.438, 0.363])
     """
-    run = start(layer, G0, depth)
+    return judged(_gap_sandwich, layer, G0, depth, exact)
+
+
+def _gap_sandwich(run: Run) -> Certificate:
     gaps, unmixed = run.log_gaps, run.unmixed
     upper = identical(gaps, run.mixture_gap(run.log_ratio), run.equal.untouched | run.equal.blocks)
     lower = identical(run.mapped_rms.through(log_gamma(run.n)), gaps, run.equal.equicorrelated)
@@ -187,13 +201,7 @@ def _closest(pairs: Sequence[tuple[Bracket, Bracket]], same: NDArray[np.bool_], 
     full = run.equal.distinct  # beyond the rank both sums are n - k
     pairs = [identical(lhs, rhs, same | (k >= full)) for k, (lhs, rhs) in enumerate(pairs, start=1)]
     with np.errstate(invalid="ignore"):
-        room = np.array([np.broadcast_to(rhs.low - lhs.high, np.shape(lhs.value)) for lhs, rhs in pairs])
+        room = np.array([np.broadcast_to(rhs.low - lhs.high, len(same)) for lhs, rhs in pairs])
     best = np.argmin(np.where(np.isnan(room), 0.0, room), axis=0)
-    at = np.arange(len(best))
-
-    def chosen(which: int) -> Bracket:
-        return Bracket(
-            *(np.array([getattr(pair[which], end) for pair in pairs])[best, at] for end in ("value", "low", "high"))
-        )
-
-    return chosen(0), chosen(1)
+    left, right = ([pair[which] for pair in pairs] for which in (0, 1))
+    return left[0].picked(left, best), right[0].picked(right, best)
