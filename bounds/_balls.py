@@ -101,8 +101,9 @@ def _settled(lhs: Ball, rhs: Ball) -> tuple[Any, Any]:
     if difference.is_finite():
         return as_fraction(difference.mid()), as_fraction(difference.rad())
     left, right = _size(lhs), _size(rhs)
-    known = not (math.isnan(left) or math.isnan(right)) and left != right  # of two equal infinities, only by `same_as`
-    return (right - left if known else Fraction(0)), (Fraction(0) if known else math.inf)
+    if math.isnan(left) or math.isnan(right):
+        return Fraction(0), math.inf
+    return (Fraction(0) if left == right else right - left), Fraction(0)
 
 
 def as_fraction(point: Ball) -> Fraction:
