@@ -1,4 +1,4 @@
-"""Hypothesis strategies for Gram matrices and inputs: drawn by construction, never by filtering.
+"""Hypothesis strategies for Gram matrices: drawn by construction, never by filtering.
 
 A random symmetric matrix is hardly ever positive semidefinite (1.9 % at n = 5, none at n = 8), so rows are
 drawn and their Gram matrix is taken.  Rows alone avoid the edges, where bounds are attained or break; so the
@@ -8,31 +8,68 @@ shrinking: every strategy shrinks to the identity of the smallest allowed size.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack, overload
 
 import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from bounds._lengths import Norms, check_norms, draw_lengths
+from bounds._rational_rows import follow_on_sphere, rational_gram, sphere_rows
+from bounds._recipes import (
+    Parallel,
+    Table,
+    Thin,
+    check_rank,
+    draw_parallel,
+    draw_signs,
+    draw_table,
+    draw_thin,
+    seldom,
+    sizes_of,
+)
+from bounds._spectral_strategies import check_eigenvalues, with_eigenvalues
 from meanfield._gram import gram, unit_diagonal
 
-__all__ = ["batches", "correlation_matrices", "psd_matrices"]
+__all__ = ["correlation_matrices", "psd_matrices"]
 
 Floats: TypeAlias = NDArray[np.float64]
-Matrices: TypeAlias = st.SearchStrategy[NDArray[np.float64]]
-Change: TypeAlias = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+Rows: TypeAlias = list[list[Fraction]]
+Matrices: TypeAlias = st.SearchStrategy[Floats]
+ExactMatrices: TypeAlias = st.SearchStrategy[Rows]
 
-# Sampled, simplest first: hypothesis draws 0 for an integer once in four times, and two rows are then orthogonal.
-_SIXTEENTHS = sorted(range(-16, 17), key=lambda k: (abs(k), k < 0))
-# Entries are multiples of 1/16 times one of these: a floor, since rows that meet at 1e-76 test nothing.
-_SCALES = [1.0, 1e-1, 1e-3, 1e-6]
-# How far a row stands out of the span of the rows before it: its square is about the smallest eigenvalue.
-_THICKNESSES = [1.0, 1e-1, 1e-3, 1e-6, 0.0]
-# How far a second row strays from the first when the two are made parallel.
-_STRAYS = [1e-1, 1e-3, 1e-6, 0.0]
 # Equicorrelation, as a fraction of what is singular.
-_STRENGTHS = [0.125, 0.5, 0.875, 1.0]
+_STRENGTHS = st.sampled_from([Fraction(1, 8), Fraction(1, 2), Fraction(7, 8), Fraction(1)])
+_FLAGS = st.booleans()
+
+
+class _Correlations(TypedDict, total=False):
+    n: int | None
+    min_n: int
+    max_n: int
+    rank: int | None
+    max_correlation: float | Fraction | None
+    eigenvalues: Sequence[float] | None
+
+
+class _Grams(TypedDict, total=False):
+    n: int | None
+    min_n: int
+    max_n: int
+    rank: int | None
+    zero_diagonal: bool
+    norms: Norms
+
+
+@overload
+def correlation_matrices(*, exact: Literal[False] = False, **options: Unpack[_Correlations]) -> Matrices: ...
+
+
+@overload
+def correlation_matrices(*, exact: Literal[True], **options: Unpack[_Correlations]) -> ExactMatrices: ...
 
 
 def correlation_matrices(
@@ -41,25 +78,36 @@ def correlation_matrices(
     min_n: int = 1,
     max_n: int = 8,
     rank: int | None = None,
-    max_correlation: float | None = None,
-) -> Matrices:
+    max_correlation: float | Fraction | None = None,
+    eigenvalues: Sequence[float] | None = None,
+    exact: bool = False,
+) -> st.SearchStrategy[Any]:
     """Strategy for correlation matrices: symmetric and positive semidefinite, diagonal exactly 1, float64.
 
     n: the size; None draws it from min_n..max_n.  rank: None draws from well conditioned through nearly
     singular (smallest eigenvalue around 1e-2, 1e-6, 1e-12) to singular; a number fixes it, well conditioned.
     max_correlation: bound on every |G_ij| with i != j, in [0, 1], attained by some draws.
-    Reaches |G_ij| = 1 and nearly so with both signs, equicorrelation with both signs up to singularity, and
-    entries of 1e-6; shrinks to the identity (with rank < n: to n unit vectors in turn).  Positive
-    semidefinite up to rounding, as every float64 Gram matrix.
-    Raises ValueError, at the call, for an argument out of range or rank together with max_correlation.
+    eigenvalues: the n eigenvalues, at least 0 and of sum n; then only the eigenvectors are drawn.
+    exact: nested lists of `Fraction` in place of arrays, positive semidefinite without rounding.
+
+    Reaches |G_ij| = 1 and nearly so with both signs, equicorrelation with both signs up to singularity, two
+    blocks of inputs orthogonal to each other, and entries of 1e-6; shrinks to the identity (with rank < n: to
+    n unit vectors in turn; with eigenvalues: to rotations of their diagonal matrix).  Float matrices are
+    positive semidefinite, and have the given eigenvalues, up to rounding, some 1e-15 n.
+    Raises ValueError, at the call, for an argument out of range, for eigenvalues whose sum is not n, and for
+    those that cannot be combined: rank with max_correlation, eigenvalues with any other.
 
     >>> from hypothesis import find
     >>> find(correlation_matrices(n=2), lambda G: True)
     array([[1., 0.],
            [0., 1.]])
+    >>> find(correlation_matrices(exact=True), lambda G: len(G) > 1 and 0 < G[1][0] < 1)
+    [[Fraction(1, 1), Fraction(1, 8)], [Fraction(1, 8), Fraction(1, 1)]]
     """
-    sizes = _sizes("n", n, min_n, max_n)
-    _check_rank(rank, sizes[0])
+    if eigenvalues is not None:
+        return _of_eigenvalues(eigenvalues, n, rank, max_correlation, exact)
+    sizes = sizes_of("n", n, min_n, max_n)
+    check_rank(rank, sizes[0])
     if max_correlation is not None and not 0 <= max_correlation <= 1:
         raise ValueError(f"max_correlation must lie in [0, 1], got {max_correlation!r}")
     if max_correlation is not None and rank is not None:
@@ -67,7 +115,15 @@ def correlation_matrices(
             f"rank={rank!r} and max_correlation={max_correlation!r} cannot be combined: bounding the "
             "correlations mixes in the identity, which has full rank; leave one out"
         )
-    return _correlations(sizes, rank, max_correlation)
+    return _correlations(sizes, rank, max_correlation, exact)
+
+
+@overload
+def psd_matrices(*, exact: Literal[False] = False, **options: Unpack[_Grams]) -> Matrices: ...
+
+
+@overload
+def psd_matrices(*, exact: Literal[True], **options: Unpack[_Grams]) -> ExactMatrices: ...
 
 
 def psd_matrices(
@@ -77,11 +133,14 @@ def psd_matrices(
     max_n: int = 8,
     rank: int | None = None,
     zero_diagonal: bool = True,
-) -> Matrices:
+    norms: Norms = None,
+    exact: bool = False,
+) -> st.SearchStrategy[Any]:
     """Strategy for Gram matrices of inputs of wildly different lengths: positive semidefinite, any diagonal.
 
-    D C D with C from `correlation_matrices` and lengths D_ii between 8e-19 and 2e19, often (nearly) equal.
-    n, min_n, max_n, rank: as there.  zero_diagonal: whether some inputs may be 0 (the zero matrix included);
+    D C D with C from `correlation_matrices` and lengths D_ii: with norms=None between 8e-19 and 2e19 and often (nearly)
+    equal, with norms="equal" all the same, with norms="wild" anywhere from 1e-150 to 1e150.
+    n, min_n, max_n, rank, exact: as there.  zero_diagonal: whether some inputs may be 0 (the zero matrix included);
     False keeps the diagonal positive, and zero inputs are never drawn when `rank` is given.
     Shrinks to the identity.  Raises ValueError, at the call, for an argument out of range.
 
@@ -90,152 +149,88 @@ def psd_matrices(
     array([[1., 0.],
            [0., 0.]])
     """
-    sizes = _sizes("n", n, min_n, max_n)
-    _check_rank(rank, sizes[0])
-    return _scaled(_correlations(sizes, rank, None), sizes[1], zero_diagonal and rank is None)
+    sizes = sizes_of("n", n, min_n, max_n)
+    check_rank(rank, sizes[0])
+    check_norms(norms)
+    return _scaled(_correlations(sizes, rank, None, exact), sizes[1], zero_diagonal and rank is None, norms, exact)
 
 
-def batches(
-    *,
-    n: int | None = None,
-    d: int | None = None,
-    min_n: int = 1,
-    max_n: int = 8,
-    min_d: int = 1,
-    max_d: int = 8,
-) -> Matrices:
-    """Strategy for inputs X of shape (n, d): rows are inputs, none of them zero, of wildly different lengths.
+@dataclass(frozen=True)
+class _Edges:
+    """What a correlation matrix is to be, beside the Gram matrix of drawn rows; None where that is not visited."""
 
-    n, d: the shape; None draws it from min_n..max_n and min_d..max_d.  Reaches more inputs than features,
-    rows that are parallel, antipodal or nearly so, and lengths between 8e-19 and 1e20; shrinks to the rows of
-    an identity matrix.  Raises ValueError, at the call, for an argument out of range.
+    parallel: Parallel | None
+    thin: Thin | None
+    equal: tuple[Fraction, int] | None  # a fraction of what is singular, and a sign
+    cut: int | None  # inputs from here on are orthogonal to those before
+    signs: list[int]
 
-    >>> from hypothesis import find
-    >>> find(batches(n=2, d=3), lambda X: True)
-    array([[1., 0., 0.],
-           [0., 1., 0.]])
-    """
-    return _batches(_sizes("n", n, min_n, max_n), _sizes("d", d, min_d, max_d))
-
-
-# Shrinking leaves draws out and lowers the rest, and calls fewer draws simpler.  So the rows are one list, from
-# which any may be left out; all else is drawn before, in a form that any n can use; and an edge only ever
-# adds draws: else the identity would be reached from nowhere, and a failure at n = 8 would stay there.
+    def block(self, n: int) -> int:
+        """How many inputs are orthogonal to all others; of two inputs that would leave nothing."""
+        return 0 if self.cut is None or n < 3 else self.cut % n
 
 
 @st.composite
-def _correlations(draw: st.DrawFn, sizes: tuple[int, int], rank: int | None, max_correlation: float | None) -> Floats:
+def _correlations(
+    draw: st.DrawFn, sizes: tuple[int, int], rank: int | None, max_correlation: float | Fraction | None, exact: bool
+) -> Floats | Rows:
     top = sizes[1]
-    changes: list[Change] = []
-    equal = None
+    parallel = thin = equal = cut = None
     if rank is None:
-        changes = [_parallel(draw, top), _thin(draw, top)]
-        equal = (draw(st.sampled_from(_STRENGTHS)), draw(st.booleans())) if _seldom(draw) else None
-        rank = draw(st.integers(1, top)) if _seldom(draw) else None
-    signs = _signs(draw, top)
-    X = _rows(draw, sizes, top if rank is None else rank)
-    for change in reversed(changes):
-        X = change(X)
-    G = unit_diagonal(gram(X)) if equal is None else _equicorrelation(len(X), *equal)
-    G = G * np.outer(signs[: len(G)], signs[: len(G)]) + 0.0  # no -0.0
-    return G if max_correlation is None else _limited(G, max_correlation)
+        parallel, thin = draw_parallel(draw, top), draw_thin(draw, top)
+        equal = (draw(_STRENGTHS), -1 if draw(_FLAGS) else 1) if seldom(draw) else None
+        rank = draw(st.integers(1, top)) if seldom(draw) else None
+        cut = draw(st.integers(0, top - 1)) if seldom(draw) else None
+    edges = _Edges(parallel, thin, equal, cut, draw_signs(draw, top))
+    table = draw_table(draw, sizes, top if rank is None else rank)
+    if exact:
+        return _exact_matrix(table, edges, None if max_correlation is None else Fraction(max_correlation))
+    return _float_matrix(table, edges, max_correlation)
 
 
 @st.composite
-def _scaled(draw: st.DrawFn, matrices: Matrices, top: int, zeros: bool) -> Floats:
-    lengths = _lengths(draw, top)
-    zero = draw(st.integers(0, top - 1)) if zeros and draw(st.booleans()) else None
+def _scaled(
+    draw: st.DrawFn, matrices: st.SearchStrategy[Any], top: int, zeros: bool, norms: Norms, exact: bool
+) -> Floats | Rows:
+    lengths = draw_lengths(draw, top, norms)
+    zero = draw(st.integers(0, top - 1)) if zeros and draw(_FLAGS) else None
     C = draw(matrices)
-    lengths = lengths[: len(C)]
     if zero is not None:
-        lengths[zero % len(C)] = 0.0
-    return C * np.outer(lengths, lengths) + 0.0
+        lengths[zero % len(C)] = Fraction(0)
+    if exact:
+        return [[c * a * b for c, b in zip(row, lengths, strict=False)] for row, a in zip(C, lengths, strict=False)]
+    factors = np.array([float(length) for length in lengths[: len(C)]])
+    scaled: Floats = C * np.outer(factors, factors) + 0.0
+    return scaled
 
 
-@st.composite
-def _batches(draw: st.DrawFn, sizes: tuple[int, int], features: tuple[int, int]) -> Floats:
-    lengths, parallel = _lengths(draw, sizes[1]), _parallel(draw, sizes[1])
-    X = parallel(_rows(draw, sizes, draw(st.integers(*features)), dense=True))
-    return X * lengths[: len(X), None] + 0.0
+# ---- floats ----
 
 
-def _rows(draw: st.DrawFn, sizes: tuple[int, int], dimension: int, *, dense: bool = False) -> Floats:
-    """Nonzero rows: unit vectors in turn, plus entries elsewhere: below the pivots unless `dense`.
-
-    Pivots of 1 make the first rows, as many as there are dimensions, independent, at worst as 2^-n, when not
-    `dense`.  Entries count from the pivot to the left, the last one drawn first: shrinking sorts them, so what is
-    not 0 moves next to the pivot, and stays there when an earlier row is left out.
-    """
-    scale = draw(st.sampled_from(_SCALES))
-    width = (dimension if dense else sizes[1]) - 1  # not by the rank: few dimensions must not need fewer draws
-    entries = st.lists(st.sampled_from(_SIXTEENTHS), min_size=width, max_size=width)
-    # a list alone is of length 1 in half the draws; a least length below the greatest keeps its way of ending
-    least = draw(st.integers(sizes[0], max(sizes[0], sizes[1] - 1)))
-    drawn = draw(st.lists(entries, min_size=least, max_size=sizes[1]))
-    k = dimension if dense else min(dimension, len(drawn))
-    X = np.zeros((len(drawn), k))
-    for i, row in enumerate(drawn):
-        pivot = i % k
-        columns = [(pivot - 1 - step) % k for step in range(k - 1 if dense or i >= k else pivot)]
-        X[i, columns] = np.array(row[::-1][: len(columns)]) / 16 * scale
-        X[i, pivot] = 1.0
-    return X
+def _float_matrix(table: Table, edges: _Edges, bound: float | Fraction | None) -> Floats:
+    if edges.equal is None:
+        X = table.floats()
+        for edge in (edges.thin, edges.parallel):
+            X = X if edge is None else edge.change(X)
+        G = unit_diagonal(gram(X))
+    else:
+        G = _equicorrelation(len(table), *edges.equal)
+    n, cut = len(G), edges.block(len(G))
+    G[:cut, cut:] = G[cut:, :cut] = 0.0
+    signs = np.array(edges.signs[:n], dtype=np.float64)
+    G = G * np.outer(signs, signs) + 0.0  # no -0.0
+    return G if bound is None else _limited(G, float(bound))
 
 
-def _thin(draw: st.DrawFn, top: int) -> Change:
-    """Shorten the pivot of one triangular row, towards the span of the rows before it."""
-    row, thickness = draw(st.integers(0, top - 1)), draw(st.sampled_from(_THICKNESSES))
-
-    def change(X: Floats) -> Floats:
-        i = row % len(X)
-        if X[i, :i].any() and i < X.shape[1]:  # a row that is only its pivot keeps it: a zero row has no direction
-            X[i, i] *= thickness
-        return X
-
-    return change
-
-
-def _parallel(draw: st.DrawFn, top: int) -> Change:
-    """The lucky branch, dropped in shrinking: one row becomes a multiple of another, or nearly."""
-    if not draw(st.booleans()):
-        return lambda X: X
-    first, step = draw(st.integers(0, top - 1)), draw(st.integers(0, top - 1))
-    sign, stray = draw(st.sampled_from([1.0, -1.0])), draw(st.sampled_from(_STRAYS))
-
-    def change(X: Floats) -> Floats:
-        if (n := len(X)) > 1:
-            i, j = first % n, (first + 1 + step % (n - 1)) % n
-            moved = sign * X[i] + stray * X[j]
-            X[j] = moved if moved.any() else X[i]
-        return X
-
-    return change
-
-
-def _signs(draw: st.DrawFn, top: int) -> Floats:
-    bits = draw(st.integers(0, 2**top - 1)) if draw(st.booleans()) else 0
-    return np.array([-1.0 if bits >> i & 1 else 1.0 for i in range(top)])
-
-
-def _lengths(draw: st.DrawFn, top: int) -> Floats:
-    """Positive lengths: all the same, or nearly so, or of the same order, or spread over 36 decades."""
-    count = top if draw(st.booleans()) else 1
-    reach, step = draw(st.sampled_from([(0, 0.0), (0, 1e-9), (0, 1e-3), (0, 1.0), (60, 1.0)]))
-    exponents = draw(st.lists(st.integers(-reach, reach), min_size=count, max_size=count))
-    mantissas = draw(st.lists(st.integers(0, 8), min_size=count, max_size=count))
-    lengths: Floats = np.ldexp(1.0 + step * np.array(mantissas, dtype=np.float64), exponents)
-    return np.resize(lengths, top)
-
-
-def _seldom(draw: st.DrawFn) -> bool:
-    return draw(st.booleans()) and draw(st.booleans())
-
-
-def _equicorrelation(n: int, strength: float, negative: bool) -> Floats:
+def _equicorrelation(n: int, strength: Fraction, sign: int) -> Floats:
     """All correlations equal, and singular at strength 1: there 1, or as negative as n of them can be."""
-    G = np.full((n, n), -strength / max(n - 1, 1) if negative else strength)
+    G = np.full((n, n), float(_common(n, strength, sign)))
     np.fill_diagonal(G, 1.0)
     return G
+
+
+def _common(n: int, strength: Fraction, sign: int) -> Fraction:
+    return strength if sign > 0 else -strength / max(n - 1, 1)
 
 
 def _limited(G: Floats, bound: float) -> Floats:
@@ -247,24 +242,55 @@ def _limited(G: Floats, bound: float) -> Floats:
     return G
 
 
-def _sizes(name: str, size: int | None, least: int, most: int) -> tuple[int, int]:
-    if size is not None:
-        _check_count(name, size)
-        return size, size
-    _check_count(f"min_{name}", least)
-    _check_count(f"max_{name}", most)
-    if least > most:
-        raise ValueError(f"min_{name}={least!r} must not exceed max_{name}={most!r}")
-    return least, most
+def _of_eigenvalues(
+    eigenvalues: Sequence[float],
+    n: int | None,
+    rank: int | None,
+    max_correlation: float | Fraction | None,
+    exact: bool,
+) -> Matrices:
+    found = check_eigenvalues(eigenvalues)
+    others = {"n": n, "rank": rank, "max_correlation": max_correlation, "exact": exact or None}
+    for name, value in others.items():
+        if value is not None and (name, value) != ("n", len(found)):
+            raise ValueError(
+                f"eigenvalues={eigenvalues!r} and {name}={value!r} cannot be combined: eigenvalues fix the size and "
+                f"the rank, and their rotations are irrational; leave one out"
+            )
+    return with_eigenvalues(found)
 
 
-def _check_count(name: str, value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
+# ---- fractions ----
 
 
-def _check_rank(rank: int | None, smallest: int) -> None:
-    if rank is not None:
-        _check_count("rank", rank)
-        if rank > smallest:
-            raise ValueError(f"rank={rank!r} must not exceed the smallest size, {smallest}; raise n or min_n")
+def _exact_matrix(table: Table, edges: _Edges, bound: Fraction | None) -> Rows:
+    n = len(table)
+    if edges.equal is None:
+        G = _exact_gram(table, edges)
+    else:
+        common = _common(n, *edges.equal)
+        G = [[Fraction(1) if i == j else common for j in range(n)] for i in range(n)]
+    cut = edges.block(n)
+    largest = max((abs(G[i][j]) for i in range(n) for j in range(i)), default=Fraction(0))
+    factor = Fraction(1) if bound is None or largest <= bound else bound / largest
+    for i in range(n):
+        for j in range(n):
+            if i != j:
+                G[i][j] *= 0 if (i < cut) != (j < cut) else factor * edges.signs[i] * edges.signs[j]
+    return G
+
+
+def _exact_gram(table: Table, edges: _Edges) -> Rows:
+    """Of unit rows; a thin one is a mixture of them with rows of less than full rank, since both have diagonal 1."""
+
+    def of(low: int | None) -> Rows:
+        X = sphere_rows(table, low=low)
+        if edges.parallel is not None:
+            follow_on_sphere(X, edges.parallel)
+        return rational_gram(X)
+
+    G = of(None)
+    if edges.thin is None or edges.thin.thickness == 1 or not 0 < (i := edges.thin.row % len(G)) < table.dimension:
+        return G
+    share = edges.thin.thickness**2
+    return [[share * a + (1 - share) * b for a, b in zip(*rows, strict=True)] for rows in zip(G, of(i), strict=True)]

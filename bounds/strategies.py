@@ -11,14 +11,15 @@ from typing import TypeAlias
 
 from hypothesis import strategies as st
 
-from bounds._matrix_strategies import batches as batches
+from bounds._batch_strategies import batches as batches
 from bounds._matrix_strategies import correlation_matrices as correlation_matrices
 from bounds._matrix_strategies import psd_matrices as psd_matrices
+from bounds._weight_strategies import weight_sequences as weight_sequences
 from hermite._activation import ActivationLike
 from hermite.strategies import activations as activations
 from meanfield._layer import Layer
 
-__all__ = ["activations", "batches", "correlation_matrices", "layers", "psd_matrices"]
+__all__ = ["activations", "batches", "correlation_matrices", "layers", "psd_matrices", "weight_sequences"]
 
 _Layers: TypeAlias = st.SearchStrategy[Layer]
 

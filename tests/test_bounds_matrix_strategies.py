@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from fractions import Fraction
 from random import Random
 from typing import Any
 
@@ -16,7 +17,9 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from bounds._matrix_strategies import _limited, _parallel, batches, correlation_matrices, psd_matrices
+from bounds._matrix_strategies import _limited
+from bounds._recipes import Parallel
+from bounds.strategies import batches, correlation_matrices, psd_matrices
 
 Floats = NDArray[np.float64]
 EPS = float(np.finfo(float).eps)
@@ -127,9 +130,8 @@ def test_limiting_never_exceeds_by_an_ulp() -> None:
 
 
 def test_parallel_rows_that_cancel_leave_no_zero_row() -> None:
-    answers = iter([True, 0, 0, 1.0, 0.1])
-    change = _parallel(lambda strategy, label=None: next(answers), 2)  # type: ignore[arg-type]
-    assert change(np.array([[-0.1, 0.0], [1.0, 0.0]])).tolist() == [[-0.1, 0.0], [-0.1, 0.0]]
+    parallel = Parallel(first=0, step=0, sign=1, stray=Fraction(1, 10))
+    assert parallel.change(np.array([[-0.1, 0.0], [1.0, 0.0]])).tolist() == [[-0.1, 0.0], [-0.1, 0.0]]
 
 
 # --- the spread ---------------------------------------------------------------------------------------------
