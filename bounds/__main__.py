@@ -1,7 +1,7 @@
 """Command line of the room: `python -m bounds list|verify`.
 
-Data goes to stdout and nothing else; an error is one line on stderr with exit code 2. `verify` ends with exit code 1
-if a claim fails.
+Data goes to stdout and nothing else; an error is one line on stderr with exit code 2; progress shows on a terminal.
+`verify` ends with exit code 1 if a claim fails, and with 130 if it is interrupted: what is done by then is written.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ import argparse
 import json
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from bounds._certificate import Verdict
 from bounds._claim import Claim
 from bounds._claims import CLAIMS
-from bounds._verify import verify
+from bounds._verify import Verification, verify
 from hermite._console import Parser, integer, one_line, version, write
 from hermite._table import LATEX, Table
 from hermite.errors import MissingDependencyError
 
+_INTERRUPTED = 130  # as shells have it for SIGINT
 _COLUMNS = ("label", "function", "status", "source", "statement", "erratum")
 _EXAMPLES = {
     "": """examples:
@@ -36,14 +38,16 @@ _EXAMPLES = {
   python -m bounds verify
   python -m bounds verify lemma-a.4 --examples 500 --seed 1
 
-The exit code is 1 if a claim fails on an example. Inputs are printed as Python: import numpy as np, and
-from meanfield import Layer. NOT_APPLICABLE counts examples on which a hypothesis of the claim is false.
+The exit code is 1 if a claim fails on an example, and 130 after Ctrl-C; claims done by then are printed all the same.
+Inputs are printed as Python: import numpy as np, from fractions import Fraction, and from meanfield import Layer.
+NOT_APPLICABLE counts examples on which a hypothesis of the claim is false.
 """,
 }
 
 
 def main(argv: Sequence[str] | None = None, *, claims: Mapping[str, Claim] = CLAIMS) -> int:
-    """Run the command line; the exit code is 0, 1 if a claim fails or nobody reads stdout, 2 for wrong arguments.
+    """Run the command line; the exit code is 0, 1 if a claim fails or nobody reads stdout, 2 for wrong arguments, 130
+    if interrupted.
 
     argv: the arguments after the program's name, None for those of the process.  claims: what is listed and tried, by
     label; one's own go here.  Wrong options, --help and --version leave by SystemExit, as argparse has it.
@@ -73,13 +77,59 @@ def _chosen(labels: Sequence[str], claims: Mapping[str, Claim]) -> list[Claim]:
 
 
 def _verify(options: argparse.Namespace, chosen: list[Claim]) -> int:
-    found = [verify(claim, examples=options.examples, seed=options.seed) for claim in chosen]
-    if options.format == "json":
-        text = json.dumps([each.to_dict() for each in found], indent=2, allow_nan=False) + "\n"
-    else:
-        text = "".join(f"{each}\n" for each in found)
-    fails = any(each.verdict is Verdict.FAILS for each in found)
-    return write(text, options.output) or int(fails)
+    """Try one claim after another; whatever ends the run early, what is done by then is written."""
+    written = _Written(options, len(chosen))
+    code, stopped = 0, None
+    try:
+        for claim in chosen:
+            _progress(f"{len(written.found) + 1}/{len(chosen)} {claim.label}")
+            done = verify(claim, examples=options.examples, seed=options.seed)
+            _progress("")
+            code = code or int(done.verdict is Verdict.FAILS)
+            if written.add(done):
+                return 1
+    except KeyboardInterrupt:
+        code = _INTERRUPTED
+    except Exception as error:
+        stopped = error
+    _progress("")
+    unread = written.end() if written.found or stopped is None else 0
+    if stopped is not None:
+        raise stopped
+    return code if code == _INTERRUPTED else unread or code
+
+
+class _Written:
+    """What is done so far: text goes to stdout at once, all else when the run ends."""
+
+    def __init__(self, options: argparse.Namespace, total: int) -> None:
+        self.options, self.total = options, total
+        self.found: list[Verification] = []
+
+    def add(self, done: Verification) -> int:
+        self.found.append(done)
+        return write(f"{done}\n", None) if self.options.format == "text" and self.options.output is None else 0
+
+    def end(self) -> int:
+        if self.options.format == "json":
+            text = json.dumps([each.to_dict() for each in self.found], indent=2, allow_nan=False) + "\n"
+        else:
+            before = [] if self.options.output is None else self.found
+            text = "".join(f"{each}\n" for each in before) + f"{self._counts()}\n"
+        return write(text, self.options.output)
+
+    def _counts(self) -> str:
+        verdicts = Counter(each.verdict for each in self.found)
+        counts = ", ".join(f"{verdicts[verdict]} {verdict.name}" for verdict in Verdict if verdicts[verdict])
+        tried = "1 claim" if self.total == 1 else f"{self.total} claims"
+        tried = tried if len(self.found) == self.total else f"{len(self.found)} of {tried}"
+        return f"{tried}: {counts}" if counts else tried
+
+
+def _progress(text: str) -> None:
+    """One line on stderr, written over, where somebody looks at it."""
+    if sys.stderr.isatty():
+        print(f"\r{text:<40.40}" if text else f"\r{'':40}\r", end="", file=sys.stderr, flush=True)
 
 
 # ---- list -----------------------------------------------------------------------------------------------------

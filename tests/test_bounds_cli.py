@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +115,7 @@ def test_verify_as_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[1].startswith("  smallest slack ")
     assert lines[2].startswith("    gap_decay(")
     assert any(line.startswith("lemma-a.4: ") for line in lines)
+    assert lines[-1] == "2 claims: 2 HOLDS"
 
 
 def test_verify_as_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,6 +149,72 @@ def test_a_claim_that_fails_ends_with_1(capsys: pytest.CaptureFixture[str], form
     assert "conjecture" in output(capsys, "list", claims=claims)
 
 
+# --- what ends a run early --------------------------------------------------------------------------------
+
+
+def claim_that(act: Callable[[], Any], label: str = "stops") -> Claim:
+    def function(x: int) -> Any:
+        act()
+        return x, x
+
+    return Claim(label=label, statement="x", function=function, strategy=lambda: st.tuples(st.integers()), source="-")
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("to_file", [False, True])
+def test_ctrl_c_loses_no_finished_claim(
+    form: str, to_file: bool, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    claims = {"sum": FALSE, "stops": claim_that(lambda: signal.raise_signal(signal.SIGINT)), "lemma-a.4": FALSE}
+    target = tmp_path / "claims.txt"
+    arguments = ["verify", "--format", form, *(["--output", str(target)] if to_file else [])]
+    text = output(capsys, *arguments, code=130, claims=claims)
+    text = target.read_text(encoding="utf-8") if to_file else text
+    if form == "json":
+        assert [record["label"] for record in json.loads(text)] == ["sum"]
+    else:
+        assert text.startswith("sum: FAILS (")
+        assert text.count("sum: ") == 1
+        assert text.endswith("\n1 of 3 claims: 1 FAILS\n")
+
+
+def test_ctrl_c_before_any_claim_is_done(capsys: pytest.CaptureFixture[str]) -> None:
+    claims = {"stops": claim_that(lambda: signal.raise_signal(signal.SIGINT))}
+    assert json.loads(output(capsys, "verify", "--format", "json", code=130, claims=claims)) == []
+    assert output(capsys, "verify", code=130, claims=claims) == "0 of 1 claim\n"
+
+
+def test_an_error_loses_no_finished_claim(capsys: pytest.CaptureFixture[str]) -> None:
+    def act() -> None:
+        raise ValueError("cannot")
+
+    claims = {"half": claim_that(lambda: None, "half"), "stops": claim_that(act)}
+    assert main(["verify"], claims=claims) == 2
+    captured = capsys.readouterr()
+    assert captured.out.startswith("half: HOLDS (50 examples")
+    assert captured.out.endswith("\n1 of 2 claims: 1 HOLDS\n")
+    assert captured.err == "python -m bounds verify: cannot\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_shows_on_a_terminal_and_is_wiped(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    claims = {"one": claim_that(lambda: None, "one"), "two": claim_that(lambda: None, "two")}
+    assert main(["verify", "--examples", "3"], claims=claims) == 0
+    seen = screen.getvalue()
+    assert "\n" not in seen
+    assert [part.strip() for part in seen.split("\r") if part.strip()] == ["1/2 one", "2/2 two"]
+    assert seen.endswith(" \r")
+    assert capsys.readouterr().out.endswith("2 claims: 2 HOLDS\n")
+
+
 # --- the process ------------------------------------------------------------------------------------------
 
 
@@ -155,6 +224,20 @@ def test_the_same_seed_prints_the_same_in_another_process() -> None:
     assert first.stderr == ""
     assert first.stdout == again.stdout
     assert first.stdout.replace("seed 3", "") != other.stdout.replace("seed 4", "")
+
+
+@pytest.mark.parametrize("label", ["lemma-a.4", "theorem-5.1"])
+def test_a_seed_draws_the_same_alone_and_after_other_claims(
+    label: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = run("verify", label, "--examples", "20").stdout
+    *told, _ = alone.splitlines()
+    assert told == run("verify", "lemma-a.1", "lemma-a.3", label, "--examples", "20").stdout.splitlines()[-4:-1]
+    # nor do modules count that happen to be loaded: hypothesis draws constants that it finds in them
+    (tmp_path / "numbers_of_mine.py").write_text(f"ALL = {list(range(40))} + {[k / 7 for k in range(40)]}")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    __import__("numbers_of_mine")
+    assert output(capsys, "verify", label, "--examples", "20") == alone
 
 
 def test_all_claims_are_tried_in_seconds() -> None:
