@@ -7,38 +7,22 @@ rationals they are and decides the rest.  Lemmas A.1 and A.4 are stated in their
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from decimal import Context, Decimal, localcontext
 from fractions import Fraction
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bounds._certificate import Certificate, Hypothesis, Values, certify
+from bounds._certificate import Certificate, Hypothesis
+from bounds._gains import exact_gain_sides as _exact_gain_sides
+from bounds._gains import gain_sides as _gain_sides
+from bounds._sides import CHECKED, EPS, Rows, Sides, exact_rows, one_matrix
 from meanfield._functionals import GapEstimate, estimate_isometry_gap, log_isometry_gap
 from meanfield._gram import check_correlation, check_gram
 
 __all__ = ["determinant_sandwich", "isometry_properties", "normalization_gain"]
 
 Floats: TypeAlias = NDArray[np.float64]
-Rows: TypeAlias = tuple[tuple[Fraction, ...], ...]
-
-EPS = float(np.finfo(np.float64).eps)
-_CHECKED = Hypothesis("positive semidefinite", True, "up to rounding")
-
-
-class _Sides(NamedTuple):
-    """Both sides of a claim, the error of their difference, and the difference where it is known better."""
-
-    lhs: Values
-    rhs: Values
-    tolerance: Values
-    slack: Values | None = None
-
-    def certify(self, claim: str, title: str, **rest: Any) -> Certificate:
-        source = f"arXiv:2305.18399, {title}"
-        return certify(claim, source, self.lhs, self.rhs, tolerance=self.tolerance, slack=self.slack, **rest)
 
 
 def isometry_properties(M: Any, *, exact: bool = False) -> Certificate:
@@ -58,12 +42,12 @@ def isometry_properties(M: Any, *, exact: bool = False) -> Certificate:
     >>> isometry_properties([[2.0, 0.0], [0.0, 2.0]]).verdict.name
     'HOLDS'
     """
-    checked = _one_matrix(check_gram(M, name="M"), "M")
+    checked = one_matrix(check_gram(M, name="M"), "M")
     nonzero = Hypothesis("M is not zero", bool(checked.any()))
-    semidefinite, what, bars = _CHECKED, "I", " within error bars"
-    sides = _Sides([math.nan] * 5, [math.nan] * 5, 0.0)
+    semidefinite, what, bars = CHECKED, "I", " within error bars"
+    sides = Sides([math.nan] * 5, [math.nan] * 5, 0.0)
     if exact:
-        rows, semidefinite, rank = _exact_rows(M, checked, "M")
+        rows, semidefinite, rank = exact_rows(M, checked, "M")
         what, bars = "I^n", ""
     if nonzero.holds:
         sides = _exact_isometry_sides(rows, rank) if exact else _isometry_sides(M, checked)
@@ -99,19 +83,19 @@ def normalization_gain(G: Any, *, exact: bool = False) -> Certificate:
     >>> round(certificate.lhs, 12), round(certificate.rhs, 12), certificate.verdict.name
     (0.223143551314, 0.510825623766, 'HOLDS')
     """
-    checked = _one_matrix(check_gram(G), "G")
+    checked = one_matrix(check_gram(G), "G")
     diagonal = np.diagonal(checked)
     positive = Hypothesis("no input is zero", bool(diagonal.all()), f"smallest G_ii = {diagonal.min():.6g}")
-    semidefinite, text = _CHECKED, "log(1 + cv^2) <= gap(G) - gap(correlation(G))"
-    sides = _Sides(math.nan, math.nan, 0.0)
+    semidefinite, text = CHECKED, "log(1 + cv^2) <= gap(G) - gap(correlation(G))"
+    sides = Sides(math.nan, math.nan, 0.0)
     if exact:
-        rows, semidefinite, rank = _exact_rows(G, checked, "G")
+        rows, semidefinite, rank = exact_rows(G, checked, "G")
         singular = rank < len(rows)
     else:
         singular = positive.holds and estimate_isometry_gap(G).status == "singular"
     if positive.holds and semidefinite.holds:
         if singular:
-            sides, text = _Sides(0.0, 0.0, 0.0), "I(G) (1 + cv^2) <= I(correlation(G)), both 0: G is singular"
+            sides, text = Sides(0.0, 0.0, 0.0), "I(G) (1 + cv^2) <= I(correlation(G)), both 0: G is singular"
         elif exact:
             sides = _exact_gain_sides([row[i] for i, row in enumerate(rows)])
         else:
@@ -139,15 +123,15 @@ def determinant_sandwich(G: Any, *, exact: bool = False) -> Certificate:
     >>> certificate.lhs.tolist(), certificate.rhs.tolist(), certificate.verdict.name
     ([0.25, 0.75], [0.75, 0.75], 'HOLDS')
     """
-    checked = _one_matrix(check_correlation(G), "G")
-    semidefinite, n = _CHECKED, len(checked)
+    checked = one_matrix(check_correlation(G), "G")
+    semidefinite, n = CHECKED, len(checked)
     if exact:
         from meanfield._exact import exact_determinant
 
-        rows, semidefinite, _ = _exact_rows(G, checked, "G", unit_diagonal=True)
+        rows, semidefinite, _ = exact_rows(G, checked, "G", unit_diagonal=True)
         m = max((abs(rows[i][j]) for i in range(n) for j in range(i)), default=Fraction(0))
         det = exact_determinant(rows)
-        sides = _Sides([(1 - (n - 1) * m) ** n, det], [det, 1 - m * m], 0)
+        sides = Sides([(1 - (n - 1) * m) ** n, det], [det, 1 - m * m], 0)
     else:
         m = Fraction(float(np.max(np.abs(checked - np.eye(n)))))
         sides = _determinant_sides(checked, m)
@@ -163,7 +147,7 @@ def determinant_sandwich(G: Any, *, exact: bool = False) -> Certificate:
     )
 
 
-def _isometry_sides(M: Any, checked: Floats) -> _Sides:
+def _isometry_sides(M: Any, checked: Floats) -> Sides:
     # By a power of 4, so that float64 scales the matrix, and square roots of its diagonal, without rounding;
     # exact entries stay exact, lest a singular matrix of Fractions be compared with its rounded multiple.
     given = np.asarray(M)
@@ -179,7 +163,7 @@ def _isometry_sides(M: Any, checked: Floats) -> _Sides:
     one = _differ(is_one, np.array_equal(checked, checked[0, 0] * np.eye(len(checked))))
     zero = _differ(None if status == "unresolved" else math.isinf(gap), status == "singular")
     allowed = error + error_again + EPS * (value + again)
-    return _Sides(
+    return Sides(
         [0.0, value, abs(again - value), one[0], zero[0]],
         [value, 1.0, allowed, 0.0, 0.0],
         [error + EPS * value, error + 2 * EPS * complement, 0.0, one[1], zero[1]],
@@ -201,7 +185,7 @@ def _differ(left: bool | None, right: bool) -> tuple[float, float]:
     return (0.0, 1.0) if left is None else (float(left != right), 0.0)
 
 
-def _exact_isometry_sides(rows: Rows, rank: int) -> _Sides:
+def _exact_isometry_sides(rows: Rows, rank: int) -> Sides:
     from meanfield._exact import exact_determinant
 
     n, trace = len(rows), sum((row[i] for i, row in enumerate(rows)), Fraction(0))
@@ -209,57 +193,10 @@ def _exact_isometry_sides(rows: Rows, rank: int) -> _Sides:
     again = exact_determinant([[4 * entry for entry in row] for row in rows]) * (n / (4 * trace)) ** n
     multiple = all(row[j] == (rows[0][0] if i == j else 0) for i, row in enumerate(rows) for j in range(n))
     one, zero = Fraction((value == 1) != multiple), Fraction((value == 0) != (rank < n))
-    return _Sides([Fraction(0), value, abs(again - value), one, zero], [value, Fraction(1), *[Fraction(0)] * 3], 0)
+    return Sides([Fraction(0), value, abs(again - value), one, zero], [value, Fraction(1), *[Fraction(0)] * 3], 0)
 
 
-def _gain_sides(diagonal: Floats) -> _Sides:
-    """Both sides from u = a/mean(a) - 1: near equality they are quadratic in u and keep their digits."""
-    if diagonal.min() == diagonal.max():
-        return _Sides(0.0, 0.0, 0.0)
-    a = np.sqrt(diagonal)
-    u = (a - a.mean()) / a.mean()
-    near = np.abs(u) <= 0.5
-    logs = np.where(near, np.log1p(np.where(near, u, 0.0)), np.log(a) - math.log(a.mean()))
-    # mean(u) is 0 but for rounding, which shifts both terms of rhs alike and cancels: it must not be dropped
-    lhs = math.log1p(u.var() / (1.0 + u.mean()) ** 2)
-    rhs = math.log1p(2.0 * u.mean() + np.square(u).mean()) - 2.0 * float(logs.mean())
-    # an error of eps in log(a_i) moves either side by about eps |u_i| / n: little, where lengths nearly agree
-    sizes = np.where(near, np.abs(u), 1.0 + np.square(u) + np.abs(np.log(a)) + abs(math.log(a.mean())))
-    return _Sides(lhs, rhs, 32.0 * EPS * (float(sizes.mean()) + EPS))
-
-
-def _exact_gain_sides(diagonal: Sequence[Fraction]) -> _Sides:
-    """As many digits as decide, and show, the slack; it ends, since only equal lengths leave 0 (strict AM-GM)."""
-    if len(set(diagonal)) == 1:
-        return _Sides(0, 0, 0)
-    digits = 40
-    while True:
-        lhs, rhs, bar = _decimal_gain_sides(diagonal, digits)
-        if abs(rhs - lhs) > 10**17 * bar:
-            return _Sides(lhs, rhs, bar)
-        digits *= 2
-
-
-def _decimal_gain_sides(diagonal: Sequence[Fraction], digits: int) -> tuple[Fraction, Fraction, Fraction]:
-    """Both sides and a proven bound on the error of their difference.
-
-    `decimal` rounds each operation correctly: a sum of n logarithms of size L is off by at most n L units in
-    the last place, and quotients, roots and their sums by n + 3 relative, which a logarithm makes absolute.
-    """
-    n = len(diagonal)
-    mean = sum(diagonal, Fraction(0)) / n
-    with localcontext(Context(prec=digits)):
-        *squares, mean_square = (Decimal(q.numerator) / Decimal(q.denominator) for q in (*diagonal, mean))
-        logs = [square.ln() for square in squares]
-        log_mean = (sum((square.sqrt() for square in squares), Decimal(0)) / n).ln()
-        lhs = mean_square.ln() - 2 * log_mean
-        rhs = mean_square.ln() - sum(logs, Decimal(0)) / n
-        size = 1 + abs(mean_square.ln()) + 2 * abs(log_mean) + max(map(abs, logs))
-    bar = 4 * (n + 8) * Fraction(size) / Fraction(10) ** (digits - 1)
-    return Fraction(lhs), Fraction(rhs), bar
-
-
-def _determinant_sides(C: Floats, m: Fraction) -> _Sides:
+def _determinant_sides(C: Floats, m: Fraction) -> Sides:
     """Differences of sides that are near 0, and of the complements of sides near 1: digits are kept."""
     n, x, base = len(C), float((len(C) - 1) * m), float(1 - (len(C) - 1) * m)
     upper, square = float(1 - m) * float(1 + m), float(m * m)
@@ -281,7 +218,7 @@ def _determinant_sides(C: Floats, m: Fraction) -> _Sides:
         high, high_bar = complement - square, error + 4 * EPS * complement
     else:
         high, high_bar = upper - det, error + 2 * EPS * det + 4 * EPS * upper
-    return _Sides([lower, det], [det, upper], [low_bar, high_bar], [low, high])
+    return Sides([lower, det], [det, upper], [low_bar, high_bar], [low, high])
 
 
 def _determinant(C: Floats) -> tuple[float, float, float]:
@@ -293,26 +230,3 @@ def _determinant(C: Floats) -> tuple[float, float, float]:
     log_det, error = -len(C) * float(estimate.value), len(C) * float(estimate.error)
     det = math.exp(log_det)
     return det, -math.expm1(log_det), det * math.expm1(error)
-
-
-def _one_matrix(checked: Floats, name: str) -> Floats:
-    if checked.ndim != 2:
-        raise ValueError(f"{name} must be one matrix (n, n), got shape={checked.shape}; pass each by itself")
-    return checked
-
-
-def _exact_rows(G: Any, checked: Floats, name: str, *, unit_diagonal: bool = False) -> tuple[Rows, Hypothesis, int]:
-    """The entries as rationals, whether they are positive semidefinite, and the rank if so.
-
-    Floats come from `checked`, which is symmetric; Fractions and ints from G itself, unrounded.
-    """
-    from meanfield._exact import as_fractions, eliminate
-
-    rows = as_fractions(checked if np.asarray(G).dtype.kind == "f" else G, name=name)
-    if rows != tuple(zip(*rows, strict=True)):
-        raise ValueError(f"{name} must be symmetric, and exactly so where its entries are exact")
-    if unit_diagonal and any(row[i] != 1 for i, row in enumerate(rows)):
-        raise ValueError(f"{name} must have diagonal 1, exactly where entries are exact, as correlation gives it")
-    outcome = eliminate(rows)
-    detail = "" if outcome.positive_semidefinite else "rounding has made it indefinite; pass exact entries"
-    return rows, Hypothesis("positive semidefinite", outcome.positive_semidefinite, detail), outcome.rank
