@@ -22,6 +22,15 @@ if TYPE_CHECKING:
     from ._contraction import gap_decay as gap_decay
     from ._contraction import potential_contraction as potential_contraction
     from ._contraction import spectral_gap_decay as spectral_gap_decay
+    from ._determinants import determinant_products as determinant_products
+    from ._determinants import gap_from_rms as gap_from_rms
+    from ._determinants import rms_determinant_sandwich as rms_determinant_sandwich
+    from ._determinants import sharp_determinant_bound as sharp_determinant_bound
+    from ._eigenvalues import gap_from_smallest_eigenvalue as gap_from_smallest_eigenvalue
+    from ._eigenvalues import schur_product_eigenvalue as schur_product_eigenvalue
+    from ._normalization import batch_norm_gain as batch_norm_gain
+    from ._normalization import layer_norm_gain as layer_norm_gain
+    from ._normalization import sharp_normalization_gain as sharp_normalization_gain
     from ._sharp import scalar_gap_decay as scalar_gap_decay
     from ._sharp import sharp_gap_decay as sharp_gap_decay
     from ._sharp import sharp_potential_contraction as sharp_potential_contraction
@@ -39,6 +48,15 @@ __all__ = [
     "isometry_properties",
     "normalization_gain",
     "determinant_sandwich",
+    "sharp_normalization_gain",
+    "layer_norm_gain",
+    "batch_norm_gain",
+    "sharp_determinant_bound",
+    "rms_determinant_sandwich",
+    "gap_from_rms",
+    "determinant_products",
+    "schur_product_eigenvalue",
+    "gap_from_smallest_eigenvalue",
     "potential_contraction",
     "gap_decay",
     "spectral_gap_decay",
@@ -60,6 +78,15 @@ _LAZY = {
     "CLAIMS": "._claims",
     "potential_contraction": "._contraction",
     "gap_decay": "._contraction",
+    "sharp_normalization_gain": "._normalization",
+    "layer_norm_gain": "._normalization",
+    "batch_norm_gain": "._normalization",
+    "sharp_determinant_bound": "._determinants",
+    "rms_determinant_sandwich": "._determinants",
+    "gap_from_rms": "._determinants",
+    "determinant_products": "._determinants",
+    "schur_product_eigenvalue": "._eigenvalues",
+    "gap_from_smallest_eigenvalue": "._eigenvalues",
     "spectral_gap_decay": "._contraction",
     "certified_gap_decay": "._comparison",
     "DecayComparison": "._comparison",
