@@ -7,6 +7,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -246,7 +247,7 @@ def test_a_claim_needs_callables() -> None:
 def test_what_is_drawn_and_returned_is_checked() -> None:
     with pytest.raises(ValueError, match=r"strategy of half must draw tuples.*st\.tuples"):
         claim_of(strategy=st.integers).verify()
-    with pytest.raises(ValueError, match=r"function of half must return a Certificate, got True; bounds\.certify"):
+    with pytest.raises(ValueError, match=r"function of half must return \(lhs, rhs\), .* got True"):
         claim_of(lambda x, y: True).verify()  # type: ignore[arg-type, return-value]
 
 
@@ -295,7 +296,8 @@ def test_what_is_reported_can_be_pasted() -> None:
 
 
 def test_strategies_are_those_of_the_other_rooms_and_layers() -> None:
-    assert bounds.strategies.__all__ == ["activations", "batches", "correlation_matrices", "layers", "psd_matrices"]
+    names = "activations batches correlation_matrices layers psd_matrices weight_sequences"
+    assert sorted(bounds.strategies.__all__) == names.split()
     assert all(callable(strategy) for strategy in (activations, batches, correlation_matrices, psd_matrices))
 
 
@@ -340,3 +342,43 @@ def test_what_rounding_leaves_undecided_is_settled_exactly() -> None:
     assert dict(floats.counts)[Verdict.UNDECIDED] > 0
     assert floats.undecided is not None
     assert "rounding exceeds the slack at" in str(floats)
+
+
+# --- claims that state both sides -------------------------------------------------------------------------
+
+
+def test_a_function_may_return_both_sides_and_hypotheses() -> None:
+    claim = claim_of(lambda x, y: (x * y, y * y, {"x <= y": x <= y, "y >= 0": y >= 0}))
+    assert claim(2, 3).verdict is Verdict.HOLDS
+    assert claim(2, 3).tolerance == 0.0
+    assert claim(3, 2).false_hypotheses == ("x <= y",)
+    assert claim(-3, -2).verdict is Verdict.NOT_APPLICABLE
+    found = claim.verify(examples=100)
+    assert found.verdict is Verdict.HOLDS
+    assert dict(found.counts)[Verdict.NOT_APPLICABLE] > 0
+    wrong = claim_of(lambda x, y: (x * y, y * y))
+    assert wrong.verify(examples=100).verdict is Verdict.FAILS
+
+
+def test_floats_leave_room_for_rounding_and_exact_numbers_none() -> None:
+    claim = claim_of(lambda x, y: (x + y, y + x))
+    assert claim(0.1, 0.2).verdict is Verdict.UNDECIDED
+    assert claim(Fraction(1, 10), Fraction(1, 5)).verdict is Verdict.HOLDS
+    assert claim(1, 2).verdict is Verdict.HOLDS
+    third = claim_of(lambda x, y: (x, y), tolerance=1e-3)
+    assert third(1.0, 1.001).verdict is Verdict.UNDECIDED
+    assert third(1.0, 1.003).verdict is Verdict.HOLDS
+    assert third(1.003, 1.0).verdict is Verdict.FAILS
+
+
+def test_sides_may_be_arrays_and_infinite() -> None:
+    claim = claim_of(lambda x, y: (np.array([x, y]), [y, math.inf]))
+    certificate = claim(1.0, 2.0)
+    assert certificate.verdicts == (Verdict.HOLDS, Verdict.HOLDS)
+    assert certificate.claim == "half"
+
+
+@pytest.mark.parametrize("tolerance", [-1.0, math.nan])
+def test_a_tolerance_is_not_negative(tolerance: float) -> None:
+    with pytest.raises(ValueError, match="tolerance of half must be >= 0"):
+        claim_of(tolerance=tolerance)

@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 CASES: dict[str, dict[str, Any]] = {
     case["id"]: case for case in map(json.loads, (HERE / "reference" / "cases.jsonl").read_text().splitlines())
 }
-NOT_YET = {"her-07", "hyp-03"}
+NOT_YET = {"her-07"}
 
 
 @pytest.mark.parametrize("layers", ["30", "100"])
