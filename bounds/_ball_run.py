@@ -27,7 +27,7 @@ __all__ = ["ball_run", "prove"]
 Matrix: TypeAlias = "list[list[Ball]]"
 
 _BITS = (128, 384, 1152, 2880)
-_PATIENCE = 5.0  # seconds after which no further bits are tried
+_PATIENCE = 2.0  # seconds after which no further bits are tried
 
 
 def prove(body: Callable[[Run], Certificate], layer: Layers, G0: Any, depth: int | None) -> Certificate:

@@ -7,6 +7,7 @@ All are arrays of bools over layers 0..depth.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import cached_property
 from typing import TypeAlias
 
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bounds._strengths import degree
+from meanfield._exact import as_fractions, eliminate
 from meanfield._layer import Layer
 from meanfield._step import Step
 
@@ -21,6 +23,8 @@ __all__ = ["Equalities"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
+
+_EXACT_UP_TO = 16  # rational elimination takes milliseconds
 
 
 class Equalities:
@@ -92,6 +96,25 @@ class Equalities:
     def blocks(self) -> Mask:
         """Some groups of inputs have all correlations f_l(m_0), up to the signs of inputs, and the rest are 0."""
         return self.unmixed & np.where(self._even, _block_equal(np.abs(self.C)), _block_equal(self.C))
+
+    @cached_property
+    def exchangeable(self) -> int:
+        """How many times 1 - f_l(m) is the smallest eigenvalue of every G_l, m > 0 the largest entry; 0 if not known.
+
+        If C_ij = m, and C_ik = C_jk for all other k, e_i - e_j is an eigenvector of every G_l, with eigenvalue 1 -
+        f_l(m); if G_0 - (1 - m) I is positive semidefinite, none is smaller, since 1 - lambda_min(G_l) <= f_l(m).
+        """
+        m, n = self.largest, len(self.C)
+        if m == 0.0 or not np.any(self.entries == m) or n > _EXACT_UP_TO:
+            return 0
+        rows = np.where(np.eye(n, dtype=bool), m, self.C)  # i and j as above have one row
+        times = n - len(np.unique(rows, axis=0))
+        if not times:
+            return 0
+        shifted = [list(row) for row in as_fractions(self.C)]
+        for i in range(n):
+            shifted[i][i] = Fraction(m)
+        return times if eliminate(as_fractions(shifted)).positive_semidefinite else 0
 
     @cached_property
     def distinct(self) -> int:

@@ -86,7 +86,8 @@ def smallest_eigenvalue_contraction(
 
 
 def _smallest_eigenvalue_contraction(run: Run) -> Certificate:
-    lhs, rhs = identical(run.log_smallest, run.log_spreads, run.equal.untouched | run.equal.blocks | run.equal.parallel)
+    same = run.equal.untouched | run.equal.blocks | run.equal.parallel | bool(run.equal.exchangeable)
+    lhs, rhs = identical(run.log_smallest, run.log_spreads, same)
     return answer(
         "l2",
         "lemma L2, proof in the docstring",
@@ -135,7 +136,7 @@ def _spectral_majorization(run: Run) -> Certificate:
     same = run.equal.untouched | run.equal.blocks
     sides = [
         _closest([(x, x.before()) for x in sums], run.equal.kept, run),
-        _closest([(x, x[0] + ratio) for x in sums], same, run),
+        _closest([(x, x[0] + ratio) for x in sums], same, run, full=run.n - run.equal.exchangeable),
         identical(run.log_gaps, run.mixture_gap(ratio), same),
         identical(run.log_rms, run.log_rms[0] + ratio, same),
     ]
@@ -194,11 +195,14 @@ def _gap_sandwich(run: Run) -> Certificate:
     )
 
 
-def _closest(pairs: Sequence[tuple[Bracket, Bracket]], same: NDArray[np.bool_], run: Run) -> tuple[Bracket, Bracket]:
+def _closest(
+    pairs: Sequence[tuple[Bracket, Bracket]], same: NDArray[np.bool_], run: Run, full: int | None = None
+) -> tuple[Bracket, Bracket]:
     """Of several inequalities the one that comes closest to failing, layer by layer."""
     if not pairs:
         return run.log_gaps, run.log_gaps.before()  # one input: the gap is 0
-    full = run.equal.distinct  # beyond the rank both sums are n - k
+    rank = run.equal.distinct  # beyond the rank both sums are n - k
+    full = rank if full is None else min(rank, full)
     pairs = [identical(lhs, rhs, same | (k >= full)) for k, (lhs, rhs) in enumerate(pairs, start=1)]
     with np.errstate(invalid="ignore"):
         room = np.array([np.broadcast_to(rhs.low - lhs.high, len(same)) for lhs, rhs in pairs])
