@@ -41,9 +41,9 @@ class BallMap:
         """w_1..w_K, and a ball around the sum of the rest."""
         known = _squares(self.sigma.expr)
         if known is not None:
-            whole = sum(known.values())
+            total = sum(known.values())
             top = max(k for k, square in known.items() if square)
-            return [exact(known.get(k, Fraction(0)) / whole) for k in range(1, top + 1)], arb(0)
+            return [exact(known.get(k, Fraction(0)) / total) for k in range(1, top + 1)], arb(0)
         most = self.degree if self.degree is not None else _TERMS if self.bits > 200 else _TERMS // 2
         found = certified.moments(self.sigma, most, digits=min(self.digits + 10, 1000))
         squares = [natural_power(c.ball(), 2) for c in found.coefficients[1:]]
