@@ -25,7 +25,7 @@ __all__ = ["gap_from_smallest_eigenvalue", "schur_product_eigenvalue"]
 Floats: TypeAlias = NDArray[np.float64]
 
 _TINY = 1e-307
-# digits up to which two irrational numbers are told apart
+# digits up to which a product of two irrational numbers is told from a third
 _DIGITS = 320
 
 
@@ -46,8 +46,8 @@ def schur_product_eigenvalue(A: Any, B: Any, *, exact: bool = False) -> Certific
     Gram matrix.
     Source: Schur, Oppenheim; lemma behind Theorem 5.1 of arXiv:2305.18399 in its sharp form; proof above. The analogue
     for the isometry, with det^(1/n), is false: .0318 <= .0179 for n = 2 and both correlations 1/2.
-    Without exact=True near equalities are UNDECIDED, and with it equalities between irrational eigenvalues other than
-    those above.
+    Without exact=True near equalities are UNDECIDED, and with it equalities where both smallest eigenvalues are
+    irrational.
 
     >>> certificate = schur_product_eigenvalue([[1.0, 0.5], [0.5, 1.0]], [[1.0, -0.25], [-0.25, 1.0]])
     >>> certificate.lhs.round(9).tolist(), certificate.rhs.round(9).tolist(), certificate.verdict.name
@@ -166,7 +166,7 @@ def _exact_schur_sides(A: Rows, B: Rows) -> Sides:
     mu, nu, rho = (_largest_root(rows) for rows in (A, B, product))
     if None not in (mu.exact, nu.exact, rho.exact):
         eigenvalue = Sides(rho.exact, mu.exact * nu.exact, 0)
-    elif _alike(A) or _alike(B):
+    elif _alike(A) or _alike(B) or _is_product(rho, mu, nu):
         value = rho.between(_DIGITS).middle
         eigenvalue = Sides(value, value, 0)
     else:
@@ -174,6 +174,14 @@ def _exact_schur_sides(A: Rows, B: Rows) -> Sides:
             lambda digits: (rho.between(digits), _product(mu.between(digits), nu.between(digits))), most_digits=_DIGITS
         )
     return Sides.together(eigenvalue, Sides(c, a * b, 0))
+
+
+def _is_product(rho: Any, mu: Any, nu: Any) -> bool:
+    """Whether rho = mu nu, where just one of these two is irrational; of two it is not asked."""
+    if mu.exact is None and nu.exact is None:
+        return False
+    known, other = (mu.exact, nu) if mu.exact is not None else (nu.exact, mu)
+    return bool(known and rho.is_times(known, other))
 
 
 def _largest_root(rows: Rows) -> Any:

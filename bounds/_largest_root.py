@@ -2,11 +2,13 @@
 
 Cleared of denominators the matrix is one of integers, its characteristic polynomial is monic with integer coefficients
 (Faddeev, LeVerrier), and all its roots are real. So none exceeds q iff the coefficients of p(q + y) are not
-negative, which decides bisection; and the largest root, if rational, is an integer.
+negative, which decides bisection; the largest root, if rational, is an integer; and irrational ones of two
+matrices are equal iff a root of the greatest common divisor is in a bracket of either.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
@@ -48,6 +50,17 @@ class LargestRoot:
             self._narrow(bits)
         unit = self._scale / 2**self._bits
         return Between(self._low * unit, self._high * unit)
+
+    def is_times(self, factor: Fraction, other: LargestRoot) -> bool:
+        """Whether this root is a positive rational multiple of the other, decided exactly."""
+        mine = _squarefree([Fraction(c) for c in self._polynomial])
+        ratio = factor * other._scale / self._scale
+        n = len(other._polynomial) - 1
+        theirs = _squarefree([c * ratio ** (n - k) for k, c in enumerate(other._polynomial)])
+        shared = _common(mine, theirs)
+        if len(shared) == 1:
+            return False
+        return all(_exceeding(shared, _below_last(polynomial)) > 0 for polynomial in (mine, theirs))
 
     def _narrow(self, bits: int) -> None:
         """Halve until low < root <= high = low + 1 in units of 2^-bits."""
@@ -93,3 +106,48 @@ def _value(polynomial: list[int], x: int) -> int:
     for coefficient in reversed(polynomial):
         value = value * x + coefficient
     return value
+
+
+def _squarefree(p: list[Fraction]) -> list[Fraction]:
+    """Monic, with each root of p once."""
+    repeated = _common(p, [k * c for k, c in enumerate(p)][1:])
+    return _divided(p, repeated)[0]
+
+
+def _common(p: list[Fraction], q: list[Fraction]) -> list[Fraction]:
+    """The greatest common divisor, monic."""
+    while q:
+        p, q = q, _divided(p, q)[1]
+    return [c / p[-1] for c in p]
+
+
+def _divided(p: list[Fraction], q: list[Fraction]) -> tuple[list[Fraction], list[Fraction]]:
+    """Quotient and remainder, the remainder without leading zeros."""
+    rest, quotient = p[:], [Fraction(0)] * max(len(p) - len(q) + 1, 0)
+    for k in range(len(quotient) - 1, -1, -1):
+        quotient[k] = rest[k + len(q) - 1] / q[-1]
+        for i, c in enumerate(q):
+            rest[k + i] -= quotient[k] * c
+    while rest and not rest[-1]:
+        rest.pop()
+    return quotient, rest
+
+
+def _exceeding(p: list[Fraction], x: Fraction) -> int:
+    """How many roots exceed x, counted with multiplicity: changes of sign in p(x + y), as all roots are real."""
+    rest = p[:]
+    for start in range(len(rest) - 1):
+        for k in range(len(rest) - 2, start - 1, -1):
+            rest[k] += x * rest[k + 1]
+    signs = [c > 0 for c in rest if c]
+    return sum(a != b for a, b in itertools.pairwise(signs))
+
+
+def _below_last(p: list[Fraction]) -> Fraction:
+    """A number that just the largest root of a squarefree p exceeds."""
+    high = 1 + sum(map(abs, p), Fraction(0))  # Cauchy: no root of a monic polynomial is larger in size
+    low = -high
+    while _exceeding(p, low) != 1:
+        middle = (low + high) / 2
+        low, high = (low, middle) if _exceeding(p, middle) == 0 else (middle, high)
+    return low
