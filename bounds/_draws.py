@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, settings
@@ -46,8 +47,7 @@ def _nothing_from_modules() -> Iterator[None]:
     are loaded: in a notebook, from an installed wheel, after another claim.  It has no setting for this, so what is
     not found is left alone; versions before 6.131 read no modules.
     """
-    from hypothesis.internal.conjecture import providers
-
+    providers: Any = import_module("hypothesis.internal.conjecture.providers")
     provider: Any = getattr(providers, "HypothesisProvider", None)
     cache: Any = getattr(getattr(providers, "CONSTANTS_CACHE", None), "cache", None)
     kept = vars(provider).get("_local_constants") if provider is not None else None

@@ -56,9 +56,9 @@ def sphere_rows(table: Table, *, centred: bool = False, low: int | None = None) 
 def _on_sphere_of(table: Table, i: int, centred: bool, low: bool) -> Row:
     pivot, entries = table.entries(i)
     u = _row(table, i, pivot=_ZERO)
-    if low and any(u):  # its pivot becomes the last of the columns before
+    if low and any(u):  # the last of the columns before becomes its pivot; far from that, lest two rows be parallel
         pivot = max(entries)
-        u[pivot] = _ZERO
+        u = [_ZERO if k == pivot else entry / table.scale * 2 for k, entry in enumerate(u)]
     p = [Fraction(k == pivot) for k in range(table.dimension)]
     if centred:
         p, u = centred_row(p, pivot), (centred_row(u, pivot) if len(set(u)) > 1 else [_ZERO] * len(u))

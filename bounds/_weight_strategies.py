@@ -26,9 +26,13 @@ _TAILS = {
 _TAIL = st.sampled_from(list(_TAILS))
 _MASSES = st.sampled_from([0, 1, 2, 3, 4, 8, 16])
 _SHARES = st.sampled_from(
-    [Fraction(0), *(Fraction(1, 10**k) for k in (12, 6, 3)), *(Fraction(k, 8) for k in range(1, 8))]
-    + [1 - Fraction(1, 10**k) for k in (3, 6, 12)]
+    [
+        *(Fraction(k, 8) for k in (4, 0, 2, 6, 1, 3, 5, 7)),
+        *(Fraction(1, 10**k) for k in (3, 6, 12)),
+        *(1 - Fraction(1, 10**k) for k in (3, 6, 12)),
+    ]
 )
+_PARITY = st.sampled_from([1, 0])  # of the degrees of odd and even activations
 
 
 @overload
@@ -71,14 +75,13 @@ def weight_sequences(
 @st.composite
 def _weights(draw: st.DrawFn, top: int, first: Fraction | None, exact: bool) -> tuple[Any, ...]:
     share = draw(_SHARES) if first is None and top > 1 and seldom(draw) else first
+    parity = draw(_PARITY) if seldom(draw) else None
     tail = _TAILS[draw(_TAIL)] if seldom(draw) else None
-    masses = [Fraction(mass) for mass in draw(st.lists(_MASSES, min_size=1, max_size=top))]
+    drawn = draw(st.lists(_MASSES, min_size=1, max_size=top))
+    masses = [Fraction(mass) if parity in (None, k % 2) else Fraction(0) for k, mass in enumerate(drawn, start=1)]
     if tail is not None:
-        masses = (
-            [tail(k) for k in range(1, top + 1)]
-            if not any(masses)
-            else [mass * tail(k) for k, mass in enumerate(masses, start=1)]
-        )
+        full = masses if any(masses) else [Fraction(1)] * top
+        masses = [mass * tail(k) for k, mass in enumerate(full, start=1)]
     weights = _normalised(masses, share)
     return weights if exact else tuple(map(float, weights))
 
