@@ -28,9 +28,17 @@ if TYPE_CHECKING:
     from ._determinants import sharp_determinant_bound as sharp_determinant_bound
     from ._eigenvalues import gap_from_smallest_eigenvalue as gap_from_smallest_eigenvalue
     from ._eigenvalues import schur_product_eigenvalue as schur_product_eigenvalue
+    from ._expansion import dual_series as dual_series
+    from ._expansion import mehler as mehler
+    from ._expansion import parseval as parseval
+    from ._expansion import strength_range as strength_range
+    from ._kernel import kernel_convergence as kernel_convergence
+    from ._kernel import schwarz_pick as schwarz_pick
     from ._normalization import batch_norm_gain as batch_norm_gain
     from ._normalization import layer_norm_gain as layer_norm_gain
     from ._normalization import sharp_normalization_gain as sharp_normalization_gain
+    from ._scalar import dual_contraction as dual_contraction
+    from ._scalar import gradient_tradeoff as gradient_tradeoff
     from ._sharp import scalar_gap_decay as scalar_gap_decay
     from ._sharp import sharp_gap_decay as sharp_gap_decay
     from ._sharp import sharp_potential_contraction as sharp_potential_contraction
@@ -60,6 +68,14 @@ __all__ = [
     "potential_contraction",
     "gap_decay",
     "spectral_gap_decay",
+    "dual_series",
+    "mehler",
+    "parseval",
+    "strength_range",
+    "kernel_convergence",
+    "schwarz_pick",
+    "dual_contraction",
+    "gradient_tradeoff",
     "certified_gap_decay",
     "DecayComparison",
     "gap_sandwich",
@@ -88,6 +104,14 @@ _LAZY = {
     "schur_product_eigenvalue": "._eigenvalues",
     "gap_from_smallest_eigenvalue": "._eigenvalues",
     "spectral_gap_decay": "._contraction",
+    "dual_series": "._expansion",
+    "mehler": "._expansion",
+    "parseval": "._expansion",
+    "strength_range": "._expansion",
+    "kernel_convergence": "._kernel",
+    "schwarz_pick": "._kernel",
+    "dual_contraction": "._scalar",
+    "gradient_tradeoff": "._scalar",
     "certified_gap_decay": "._comparison",
     "DecayComparison": "._comparison",
     "gap_sandwich": "._spectral",

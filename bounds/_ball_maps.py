@@ -11,10 +11,9 @@ from fractions import Fraction
 from functools import cached_property
 
 from bounds._balls import as_fraction
+from bounds._polynomial import rational_weights
 from bounds._strengths import degree
 from hermite import certified
-from hermite._algebra import as_polynomial
-from hermite._tree import Node
 from hermite.certified._dual import route
 from hermite.certified._flint import Ball, arb, exact, natural_power
 from hermite.certified._moments import not_negative
@@ -39,11 +38,9 @@ class BallMap:
     @cached_property
     def weights(self) -> tuple[list[Ball], Ball]:
         """w_1..w_K, and a ball around the sum of the rest."""
-        known = _squares(self.sigma.expr)
+        known = rational_weights(self.sigma)
         if known is not None:
-            total = sum(known.values())
-            top = max(k for k, square in known.items() if square)
-            return [exact(known.get(k, Fraction(0)) / total) for k in range(1, top + 1)], arb(0)
+            return [exact(w) for w in known[1:]], arb(0)
         most = self.degree if self.degree is not None else _TERMS if self.bits > 200 else _TERMS // 2
         found = certified.moments(self.sigma, most, digits=min(self.digits + 10, 1000))
         squares = [natural_power(c.ball(), 2) for c in found.coefficients[1:]]
@@ -101,45 +98,3 @@ class BallMap:
         mean = certified.coefficients(self.sigma, 0, digits=digits)[0].ball()
         variance = certified.variance(self.sigma, digits=digits).ball()
         return (certified.dual(self.sigma, rho, digits=digits).ball() - mean * mean) / variance
-
-
-def _squares(tree: Node) -> dict[int, Fraction] | None:
-    """c_k^2 for k >= 1 of a polynomial in exact numbers, else None: a sum of a He_k, or of powers, c_k = a_k sqrt(k!)
-    where sum of a_k He_k is written with monic He_k: x^m = sum of m!/(2^j j! (m - 2j)!) He_(m-2j).
-    """
-    named = _combination(tree)
-    if named is not None:
-        return {k: a * a for k, a in named.items() if k}
-    powers = as_polynomial(tree)
-    if powers is None:
-        return None
-    monic: dict[int, Fraction] = {}
-    for m, a in enumerate(powers):
-        for j in range(m // 2 + 1):
-            share = Fraction(math.factorial(m), 2**j * math.factorial(j) * math.factorial(m - 2 * j))
-            monic[m - 2 * j] = monic.get(m - 2 * j, Fraction(0)) + a * share
-    return {k: a * a * math.factorial(k) for k, a in monic.items() if k}
-
-
-def _combination(tree: Node) -> dict[int, Fraction] | None:
-    """a_k of a sum of a_k He(k, x) and a number."""
-    if tree.op == "num":
-        return {0: tree.number}
-    if tree.op == "x":
-        return {1: Fraction(1)}
-    if tree.op == "He" and tree.args[0].op == "x":
-        return {int(tree.number): Fraction(1)}
-    parts = [_combination(each) for each in tree.args]
-    if tree.op not in ("add", "mul") or any(part is None for part in parts):
-        return None
-    total: dict[int, Fraction] = parts[0] or {}
-    for part in parts[1:]:
-        assert part is not None
-        if tree.op == "add":
-            total = {k: total.get(k, Fraction(0)) + part.get(k, Fraction(0)) for k in total.keys() | part.keys()}
-        elif set(total) <= {0} or set(part) <= {0}:
-            number, rest = (total, part) if set(total) <= {0} else (part, total)
-            total = {k: number.get(0, Fraction(0)) * a for k, a in rest.items()}
-        else:
-            return None
-    return total

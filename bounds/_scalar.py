@@ -18,7 +18,7 @@ from bounds._strengths import degree, strength
 from hermite._activation import ActivationLike
 from meanfield._layer import Layer
 
-__all__ = ["dual_contraction", "gradient_tradeoff"]
+__all__ = ["correlations", "dual_contraction", "gradient_tradeoff"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -44,13 +44,15 @@ def dual_contraction(sigma: ActivationLike, rho: Any, *, exact: bool = False) ->
     >>> certificate.verdict.name, certificate.slack.round(4).tolist()
     ('HOLDS', [[0.0602, 0.5777], [0.0283, 0.5458]])
     """
-    layer, points = Layer(sigma), _correlations(rho)
+    layer, points = Layer(sigma), correlations(rho)
     inside = np.abs(points) < 1.0
     sides = _proven(layer, points) if exact else _rounded(layer, points)
     kept = degree(layer) == 1
     lhs, by_beta, by_h = sides
     first = identical(lhs, by_beta, (points == 0.0) | kept)
-    second = identical(lhs, by_h, (points == 0.0) | kept | ((degree(layer) <= 2) & (points >= 0.0)))
+    second = identical(
+        lhs, by_h, (points == 0.0) | kept | ((degree(layer) <= 2) & ((points >= 0.0) | (layer.step.parity != 0)))
+    )
     detail = f"largest |rho| = {float(np.abs(points).max()):.6g}"
     found = answer(
         "lemma-a.7",
@@ -101,7 +103,8 @@ def gradient_tradeoff(sigma: ActivationLike) -> Certificate:
     )
 
 
-def _correlations(rho: Any) -> Floats:
+def correlations(rho: Any) -> Floats:
+    """rho as an array of shape (m,), checked."""
     given = np.asarray(rho)
     if given.ndim > 1 or given.dtype.kind not in "fiuO":
         raise ValueError(f"rho must be a number or an array of shape (m,), got {rho!r:.100}")

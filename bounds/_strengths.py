@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
 from bounds._bracket import EPS, Bracket
+from bounds._polynomial import rational_weights
 from hermite._activation import Activation
-from hermite._algebra import as_polynomial
 from hermite._build import reduced_dual
 from hermite._moments import Moments
 from hermite._numeric import varying
@@ -50,23 +49,32 @@ class Strength:
 
 def strength(layer: Layer) -> Strength:
     """beta - 1 without the digits that 1 would cost, and r without those that beta would."""
-    low, rest = varying(layer.sigma), 1.0 - layer.keep  # a skip leaves so much of the layer
+    rest = 1.0 - layer.keep  # a skip leaves so much of the layer
+    weights = rational_weights(layer.sigma)
     if degree(layer) == 1:
         return Strength(0.0, 0.0, 1.0, 1.0, 1.0)
-    found = Moments((low.c0, low.c1), low.second, low.variance, low.residual, low.error, "")
-    excess = rest * min(low.residual / low.variance, 1.0)
-    error = rest * float(found.strength_error) + (EPS * excess if layer.keep else 0.0)
-    if _has_no_slope(layer.sigma):
-        r = [0.0, 0.0, 0.0]
+    if weights is not None:
+        excess, r = float(1 - weights[1]), float(weights[1])
+        bare = Strength(excess, EPS * excess if weights[1] else 0.0, r, r * (1 - EPS), r * (1 + EPS))
     else:
-        # c_1 to e sqrt(E sigma^2), the variance to e E sigma^2
-        first, off = abs(low.c1), low.error * math.sqrt(low.second)
-        spread = low.error * low.second
-        least = max(first - off, 0.0), low.variance + spread
-        most = first + off, low.variance - spread
-        r = [c * c / v if v > 0 else 1.0 for c, v in ((first, low.variance), least, most)]
-    whole = [layer.keep + rest * each for each in r]
-    return Strength(excess, error, min(whole[0], 1.0), whole[1] * (1 - 8 * EPS), min(whole[2] * (1 + 8 * EPS), 1.0))
+        bare = _measured(layer.sigma)
+    if not layer.keep:
+        return bare
+    ends = [layer.keep + rest * each for each in (bare.r, bare.low * (1 - 4 * EPS), bare.high * (1 + 4 * EPS))]
+    return Strength(rest * bare.excess, rest * (bare.error + EPS * bare.excess), *(min(each, 1.0) for each in ends))
+
+
+def _measured(sigma: Activation) -> Strength:
+    low = varying(sigma)
+    found = Moments((low.c0, low.c1), low.second, low.variance, low.residual, low.error, "")
+    excess, error = min(low.residual / low.variance, 1.0), float(found.strength_error)
+    if reduced_dual(sigma).parity == 1:  # c_1 is 0, and not just small
+        return Strength(excess, error, 0.0, 0.0, 0.0)
+    # c_1 to e sqrt(E sigma^2), the variance to e E sigma^2
+    first, off, spread = abs(low.c1), low.error * math.sqrt(low.second), low.error * low.second
+    least, most = (max(first - off, 0.0), low.variance + spread), (first + off, low.variance - spread)
+    r = [c * c / v if v > 0 else 1.0 for c, v in ((first, low.variance), least, most)]
+    return Strength(excess, error, min(r[0], 1.0), r[1] * (1 - 8 * EPS), min(r[2] * (1 + 8 * EPS), 1.0))
 
 
 def summed(parts: Sequence[tuple[float, float]]) -> Bracket:
@@ -100,13 +108,3 @@ def _degree(tree: Node) -> int | None:
         whole = tree.number.denominator == 1 and tree.number >= 0
         return int(tree.number) * known[0] if whole else None
     return sum(known) if tree.op == "mul" else max(known)
-
-
-def _has_no_slope(sigma: Activation) -> bool:
-    """Whether c_1 = E sigma(X) X is 0 and not just small: sigma is even, or a polynomial; E X^(k+1) = k!! for odd k."""
-    if reduced_dual(sigma).parity == 1:
-        return True
-    coefficients = as_polynomial(sigma.expr)
-    odd = enumerate([] if coefficients is None else coefficients[1::2])
-    terms = [a * math.prod(range(1, 2 * j + 2, 2)) for j, a in odd]
-    return coefficients is not None and sum(terms, Fraction(0)) == 0

@@ -79,9 +79,9 @@ class Convergence:
         if self.case == 3:
             return np.asarray(start / (1.0 + layers * (1.0 - self.rate) * start))
         if start <= below:
-            return below * _from_odds(below - start, start, layers * self._log_rate)
+            return below * _from_odds(self._apart(rho0), start, layers * self._log_rate)
         if start <= 2.0 - below:
-            return np.asarray((start - below) * np.exp(-layers / self.fixed_point.correlation_length))
+            return np.asarray(self._apart(rho0) * np.exp(-layers / self.fixed_point.correlation_length))
         return self.schwarz_pick(rho0, depth)
 
     def schwarz_pick(self, rho0: float, depth: int) -> NDArray[np.float64]:
@@ -99,7 +99,7 @@ class Convergence:
             raise ValueError("the fixed point is 1, on the border of the disc: Schwarz and Pick say nothing; ask bound")
         rho, below = 1.0 - c, start > c
         whole = start + c - start * c  # 1 - rho_0 rho*
-        T, rest = abs(start - c) / whole, (c * (2.0 - start) if below else start * (2.0 - c)) / whole
+        T, rest = self._apart(rho0) / whole, (c * (2.0 - start) if below else start * (2.0 - c)) / whole
         out = np.empty(check_depth(depth) + 1)
         for layer in range(len(out)):
             # rest = 1 - T, carried along: 1 - rho* T has no digits of its own next to 1
@@ -107,6 +107,11 @@ class Convergence:
             pole = 1.0 + (1.0 - less) * T
             T, rest = T * (1.0 - less * rest / pole), rest * (1.0 + T) / pole
         return out
+
+    def _apart(self, rho0: float) -> float:
+        """|rho_0 - rho*|, from the distances of both from 1 where those hold more digits."""
+        point = self.fixed_point
+        return abs(float(rho0) - point.rho) if point.complement > 0.5 else abs(1.0 - float(rho0) - point.complement)
 
     @property
     def _log_slope(self) -> float:
