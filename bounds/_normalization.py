@@ -161,6 +161,8 @@ def _gain(X: Floats, added: Fraction, what: str) -> tuple[int | None, Sides | No
     squares, relative = _squares(X, what)
     if not squares.all():
         return int((squares == 0).argmax()), None
+    if len(X) == 1:
+        return None, Sides(0.0, 0.0, 0.0)
     if X.shape[0] >= X.shape[1]:
         return None, None
     return None, _eps_sides(squares, added, relative) if added else gain_sides(squares, relative=relative)

@@ -94,7 +94,7 @@ class Convergence:
         0.242134
         """
         point, start = self.fixed_point, _distance(rho0)
-        c, less = point.complement, -math.expm1(self._log_slope)
+        c, less, a = point.complement, -math.expm1(self._log_slope), math.exp(self._log_slope)
         if c == 0.0:
             raise ValueError("the fixed point is 1, on the border of the disc: Schwarz and Pick say nothing; ask bound")
         rho, below = 1.0 - c, start > c
@@ -105,7 +105,8 @@ class Convergence:
             # rest = 1 - T, carried along: 1 - rho* T has no digits of its own next to 1
             out[layer] = T * c * (2.0 - c) / (c + rho * rest if below else 1.0 + rho * T)
             pole = 1.0 + (1.0 - less) * T
-            T, rest = T * (1.0 - less * rest / pole), rest * (1.0 + T) / pole
+            factor = (T + a) / pole if T < 0.5 else 1.0 - less * rest / pole
+            T, rest = T * factor, rest * (1.0 + T) / pole
         return out
 
     def _apart(self, rho0: float) -> float:
