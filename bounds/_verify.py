@@ -115,18 +115,24 @@ def verify(claim: Claim, *, examples: int = 50, seed: int = 0) -> Verification:
 
 
 def as_python(value: Any) -> str:
-    """The value as Python text that gives it back: arrays, layers, numbers, and sequences of them.
+    """The value as Python text that gives it back: arrays, layers, activations, numbers, and sequences of them.
 
     >>> as_python([Layer("tanh", gain=0.5), np.eye(1)])
     "[Layer('tanh', gain=0.5), np.array([[1.0]])]"
+    >>> as_python(([[Fraction(1, 3)]], 2))
+    '([[Fraction(1, 3)]], 2)'
     """
     if isinstance(value, np.ndarray):
         return f"np.array({value.tolist()!r})"
     if isinstance(value, Layer):
         given = [f"{k}={v!r}" if isinstance(v, str) else f"{k}={_number(v)}" for k, v in value.options.items()]
         return f"Layer({', '.join([_text(value.activation), *given])})"
-    if isinstance(value, list | tuple):
+    if isinstance(value, Activation):
+        return _text(value)  # a text, which every function that takes activations reads
+    if isinstance(value, list):
         return f"[{', '.join(map(as_python, value))}]"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(as_python, value))}{',' if len(value) == 1 else ''})"
     return repr(value)
 
 
