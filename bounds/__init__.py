@@ -37,15 +37,21 @@ if TYPE_CHECKING:
     from ._normalization import batch_norm_gain as batch_norm_gain
     from ._normalization import layer_norm_gain as layer_norm_gain
     from ._normalization import sharp_normalization_gain as sharp_normalization_gain
+    from ._rates import asymptotic_rate as asymptotic_rate
+    from ._rates import gap_rates as gap_rates
+    from ._rates import mixed_layers as mixed_layers
     from ._scalar import dual_contraction as dual_contraction
     from ._scalar import gradient_tradeoff as gradient_tradeoff
     from ._sharp import scalar_gap_decay as scalar_gap_decay
     from ._sharp import sharp_gap_decay as sharp_gap_decay
     from ._sharp import sharp_potential_contraction as sharp_potential_contraction
+    from ._signs import sign_freezing as sign_freezing
     from ._spectral import gap_sandwich as gap_sandwich
     from ._spectral import monotone_isometry as monotone_isometry
     from ._spectral import smallest_eigenvalue_contraction as smallest_eigenvalue_contraction
     from ._spectral import spectral_majorization as spectral_majorization
+    from ._uncentred import relu_critical_rate as relu_critical_rate
+    from ._uncentred import uncentred_gap_sandwich as uncentred_gap_sandwich
 
 __all__ = [
     "Certificate",
@@ -68,6 +74,12 @@ __all__ = [
     "potential_contraction",
     "gap_decay",
     "spectral_gap_decay",
+    "asymptotic_rate",
+    "gap_rates",
+    "mixed_layers",
+    "sign_freezing",
+    "relu_critical_rate",
+    "uncentred_gap_sandwich",
     "dual_series",
     "mehler",
     "parseval",
@@ -104,6 +116,12 @@ _LAZY = {
     "schur_product_eigenvalue": "._eigenvalues",
     "gap_from_smallest_eigenvalue": "._eigenvalues",
     "spectral_gap_decay": "._contraction",
+    "asymptotic_rate": "._rates",
+    "gap_rates": "._rates",
+    "mixed_layers": "._rates",
+    "sign_freezing": "._signs",
+    "relu_critical_rate": "._uncentred",
+    "uncentred_gap_sandwich": "._uncentred",
     "dual_series": "._expansion",
     "mehler": "._expansion",
     "parseval": "._expansion",

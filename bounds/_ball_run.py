@@ -201,6 +201,36 @@ class BallRun(Run):
         same = self.equal.untouched
         return self._over_layers(lambda l: first if same[l] else ball_log(-self.eigenvalues[l][0]))
 
+    def log_least_negated(self, x: float) -> Balls:  # type: ignore[override]
+        r, e, y = self._only.r, self._even_share, exact(Fraction(x))
+        return Balls((y.log() - (e * y / ((1 - r) * (r - e * y))).log1p() if not e.is_zero() else y.log(),))
+
+    @property
+    def log_frozen(self) -> Balls:  # type: ignore[override]
+        return Balls(((-1 / (2 * self._only.r)).log1p(),))
+
+    @property
+    def mapped_positive(self) -> Balls:  # type: ignore[override]
+        entries = [self.rows[i][j] for i in range(self.n) for j in range(i)]
+        positive = [x for x in entries if x > 0]
+        if not positive:
+            return Balls((arb.neg_inf(),) * (len(self.layers) + 1))
+        tau = exact(sum((x * x for x in positive), Fraction(0)) / len(positive)).sqrt()
+        half = exact(Fraction(len(positive), len(entries))).log() / 2
+        return Balls(tuple(ball_log(x) + half for x in self.through_layers(tau)))
+
+    @property
+    def _only(self) -> BallMap:
+        return next(iter(self.maps.values()))
+
+    @property
+    def _even_share(self) -> Ball:
+        return arb(0) if self.steps[0].parity == -1 else (1 + self._only(arb(-1))) / 2
+
+    def log_negated(self, i: int, j: int) -> Balls:  # type: ignore[override]
+        k = i * (i - 1) // 2 + j if i > j else j * (j - 1) // 2 + i
+        return self._over_layers(lambda l: ball_log(-self.entries[l][k]))
+
     @cached_property
     def log_partial_sums(self) -> list[Balls]:  # type: ignore[override]
         def log_sum(l: int, k: int) -> Ball:

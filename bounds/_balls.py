@@ -45,6 +45,10 @@ class Balls:
     def __rmul__(self, factor: float) -> Balls:
         return Balls(tuple(arb(0) if factor == 0 else arb(factor) * x for x in self.entries))
 
+    def scaled(self, factors: Floats) -> Balls:
+        """One ball times a factor for each layer."""
+        return Balls(tuple(arb(factor) * self.entries[0] for factor in factors.tolist()))
+
     def __getitem__(self, index: int) -> Balls:
         return Balls((self.entries[index],))
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bracket", "Increasing", "around", "identical", "one", "settle"]
+__all__ = ["Bracket", "Increasing", "around", "closest", "identical", "one", "settle"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -64,6 +64,11 @@ class Bracket:
         value = factor * self.value
         room = 0.0 if abs(factor) in (1.0, 2.0) else EPS * np.where(np.isfinite(value), np.abs(value), 0.0)
         return Bracket(value, ends[0] - room, ends[1] + room)
+
+    def scaled(self, factors: Floats) -> Bracket:
+        """One number times a factor >= 0 for each layer, 0 times infinity being 0."""
+        value, low, high = (np.where(factors > 0, factors * end, 0.0) for end in (self.value, self.low, self.high))
+        return Bracket(value, low, high).widened()
 
     def __getitem__(self, index: int) -> Bracket:
         """One layer, to be compared with all."""
@@ -131,6 +136,16 @@ def around(value: Floats, error: Floats) -> Bracket:
 def identical(lhs: Bracket, rhs: Bracket, where: NDArray[np.bool_]) -> tuple[Bracket, Bracket]:
     """Both sides, of brackets or of balls, at layers where they are one number: no error can part them there."""
     return lhs.same_as(rhs, where)
+
+
+def closest(pairs: Sequence[tuple[Bracket, Bracket]]) -> tuple[Bracket, Bracket]:
+    """Of several inequalities the one that comes closest to failing, layer by layer."""
+    gaps = np.broadcast_arrays(*(side for lhs, rhs in pairs for side in (rhs.low, lhs.high)))
+    with np.errstate(invalid="ignore"):
+        room = np.array([low - high for low, high in zip(gaps[::2], gaps[1::2], strict=True)])
+    best = np.argmin(np.where(np.isnan(room), 0.0, room), axis=0)
+    left, right = ([pair[which] for pair in pairs] for which in (0, 1))
+    return left[0].picked(left, best), right[0].picked(right, best)
 
 
 def settle(lhs: Bracket, rhs: Bracket) -> tuple[Any, Any]:

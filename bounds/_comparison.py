@@ -15,8 +15,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from bounds._bracket import Bracket, one
-from bounds._depth import Run, in_balls, start
+from bounds._depth import Run, start
 from bounds._gamma import LOG_EXPM1, LOG_FROM_ODDS, LOG_LOG1P_EXP, log_gamma, log_gamma_minus
+from bounds._judge import in_balls
 from bounds._sharp import log_potential_at, reach
 from meanfield._layer import Layer, Layers, as_layers
 

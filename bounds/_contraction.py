@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from bounds._bracket import Bracket, identical
 from bounds._certificate import Certificate
-from bounds._depth import Run, answer, judged
+from bounds._depth import Run
 from bounds._gamma import LOG_EXPM1, LOG_LOG1P_EXP, log_gamma
+from bounds._judge import answer, judged
 from meanfield._layer import Layers
 
 __all__ = ["gap_decay", "potential_contraction", "spectral_gap_decay"]

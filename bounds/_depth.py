@@ -7,8 +7,6 @@ a claim holds where the brackets of its sides say so, and fails where they say s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -17,30 +15,23 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bounds._bracket import EPS, Bracket, around, identical, one, settle
-from bounds._certificate import Certificate, Hypothesis, certify
+from bounds._bracket import EPS, Bracket, around, identical, one
+from bounds._certificate import Hypothesis
 from bounds._equalities import Equalities
 from bounds._gamma import LOG_FROM_ODDS
 from bounds._gram_path import GramPath, gram_path, logarithm
 from bounds._strengths import Strength, strength, summed
-from hermite.errors import MissingDependencyError
 from meanfield._dynamics import Trajectory, trajectory
 from meanfield._gram import check_correlation
 from meanfield._layer import Layer, Layers, as_layers
 from meanfield._step import Step
 from meanfield._walk import stationary_steps
 
-__all__ = ["Run", "answer", "in_balls", "judged", "start"]
+__all__ = ["Run", "start"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
 _NEAR = 0.01  # distances from 1 below which a correlation does not hold what is known of it
-
-
-def below(rhs: Bracket, level: float) -> int | None:
-    """The first layer at which the bound is less than `level`."""
-    layers = np.flatnonzero(rhs.value < level)
-    return int(layers[0]) if len(layers) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,6 +250,49 @@ class Run:
         m, rest = float(self.path.max_correlation[0]), float(np.abs(np.exp(-self.path.log_potential[0])))
         return self.mapped(one(m), one(m * rest) if rest < _NEAR else None)
 
+    # ---- signs: of one repeated layer ---------------------------------------------------------------------
+
+    @property
+    def even_share(self) -> float:
+        """e = (1 + f(-1))/2, the sum of the weights of even powers; 0 for odd f."""
+        step = self.steps[0]
+        return 0.0 if step.parity == -1 else max((1.0 + float(step(np.array([-1.0]))[0])) / 2.0, 0.0)
+
+    @property
+    def reach_of_signs(self) -> float:
+        """r/e, rounded down."""
+        e = self.even_share
+        return min(next(iter(self.strengths.values())).low / (e + 4 * EPS), 1.0) if e else 1.0
+
+    def log_least_negated(self, x: float) -> Bracket:
+        """log of x/(1 + e x/((1-r)(r - e x))): r and e are known so well that the ends of their brackets tell."""
+        only, e = next(iter(self.strengths.values())), self.even_share
+        ends = [(only.r, e), *((r, max(e + d, 0.0)) for r in (only.low, only.high) for d in (-4 * EPS, 4 * EPS))]
+        values = [1.0 + y * x / ((1.0 - r) * (r - y * x)) if e else 1.0 for r, y in ends]
+        logs = [math.log(x) - math.log(value) if value > 0 else -math.inf for value in values]
+        return one(logs[0], min(logs), max(logs)).widened()
+
+    @property
+    def log_frozen(self) -> Bracket:
+        """log(1 - 1/(2r)), r > 1/2."""
+        only = next(iter(self.strengths.values()))
+        return one(*(math.log1p(-0.5 / r) for r in (only.r, only.low, only.high))).widened()
+
+    @property
+    def mapped_positive(self) -> Bracket:
+        """log of sqrt(q) f_l(tau), q the share of positive pairs, tau the root mean square of their correlations."""
+        entries = self.C[np.tril_indices(self.n, -1)]
+        positive = entries[entries > 0.0]
+        if not len(positive):
+            return one(-math.inf) + 0.0 * self.decay
+        tau, room = math.sqrt(float(np.square(positive).mean())), (len(positive) + 4) * EPS
+        found = self.mapped(one(tau, tau * (1.0 - room), min(tau * (1.0 + room), 1.0)))
+        return found + (0.5 * math.log(len(positive) / len(entries)))
+
+    def log_negated(self, i: int, j: int) -> Bracket:
+        """log of -G_ij at each layer, -inf where it is not negative."""
+        return self.grams.log_of(-self.grams.E[:, i, j], self.grams.error)
+
     @property
     def log_partial_sums(self) -> list[Bracket]:
         """For k = 1..n-1 the log of the sum of the k largest eigenvalues of G_l - I, at each layer."""
@@ -302,67 +336,3 @@ def start(layer: Layers, G0: Any, depth: int | None, *, gaps: bool = True) -> Ru
     path = trajectory(layers, C, gap_layers=range(len(layers) + 1) if gaps else (), progress=False)
     known = {x: strength(x) for x in ((layer,) if isinstance(layer, Layer) else dict.fromkeys(layers))}
     return Run(layers, isinstance(layer, Layer), C, path, known)
-
-
-def judged(
-    body: Callable[[Run], Certificate], layer: Layers, G0: Any, depth: int | None, exact: bool, *, gaps: bool = True
-) -> Certificate:
-    """The certificate that `body` makes of a run in float64, or in proven balls of as many bits as decide."""
-    if not exact:
-        return body(start(layer, G0, depth, gaps=gaps))
-    found: Certificate = _ball_run().prove(body, layer, G0, depth)
-    return found
-
-
-@contextmanager
-def in_balls(run: Run, G0: Any, bits: int = 128) -> Iterator[Run]:
-    """The same run with proven numbers, inside the block."""
-    with _ball_run().precision(bits):
-        yield _ball_run().ball_run(run, G0, bits)
-
-
-def _ball_run() -> Any:
-    try:
-        from bounds import _ball_run
-    except ImportError as error:
-        raise MissingDependencyError("exact=True needs python-flint: pip install 'isogram[rigor]'") from error
-    return _ball_run
-
-
-def answer(
-    claim: str,
-    source: str,
-    lhs: Bracket | Sequence[Bracket],
-    rhs: Bracket | Sequence[Bracket],
-    *,
-    threshold_layer: int | None = None,
-    level: float | None = None,
-    **rest: Any,
-) -> Certificate:
-    """The certificate of one claim over depth, or of several sides, whose order `sides` names.
-
-    level: what a bound must be below to be informative, the gap at layer 0 if it is that which is bounded.
-    """
-    several = isinstance(lhs, Sequence)
-    sides: list[Sequence[Bracket]] = [side if isinstance(side, Sequence) else [side] for side in (lhs, rhs)]
-    pairs = list(zip(*sides, strict=True))
-    informative = None if level is None else below(pairs[-1][1], level)
-    if not all(hypothesis.holds for hypothesis in rest["hypotheses"] if not hypothesis.side):
-        informative = threshold_layer = None
-    found = [settle(x, y) for x, y in pairs]
-    whole = [[x.value for x, _ in pairs], [y.value for _, y in pairs], *zip(*found, strict=True)]
-    shape = np.broadcast_shapes(*(np.shape(part) for column in whole for part in column))
-    left, right, slack, tolerance = (np.stack([np.broadcast_to(part, shape) for part in column]) for column in whole)
-    if not several:
-        left, right, slack, tolerance = left[0], right[0], slack[0], tolerance[0]
-    return certify(
-        claim,
-        source,
-        left,
-        right,
-        slack=slack,
-        tolerance=tolerance,
-        threshold_layer=threshold_layer,
-        first_informative_layer=informative,
-        **rest,
-    )

@@ -14,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from bounds._polynomial import rational_weights
 from bounds._strengths import degree
 from meanfield._exact import as_fractions, eliminate
 from meanfield._layer import Layer
@@ -36,7 +37,9 @@ class Equalities:
         self.entries = C[~np.eye(n, dtype=bool)]
         self.largest = float(np.abs(self.entries).max(initial=0.0))
         self.parities = [s.parity for s in steps] if len(steps) == len(layers) else [0] * len(layers)
-        self.degrees = [degree(x) for x in layers]
+        # 0 need not stay 0, and then neither does anything else
+        self.centred = len(steps) == len(layers) and not any(s.at_zero for s in steps)
+        self.degrees = [degree(x) if self.centred else 64 for x in layers]
 
     @cached_property
     def kept(self) -> Mask:
@@ -52,7 +55,7 @@ class Equalities:
     @cached_property
     def _fixed(self) -> Mask:
         """All entries 0 or 1, or -1 while layers are odd."""
-        if not np.all(np.isin(np.abs(self.entries), (0.0, 1.0))):
+        if not self.centred or not np.all(np.isin(np.abs(self.entries), (0.0, 1.0))):
             return np.zeros(len(self.layers) + 1, dtype=bool)
         return self._so_far([p == -1 or np.all(self.entries >= 0.0) for p in self.parities])
 
@@ -74,6 +77,12 @@ class Equalities:
     def quadratic(self) -> Mask:
         """... and f = r rho + (1 - r) rho^2 so far: max |G_ij| = F_r(...F_r(m_0))."""
         return self.mapped & self._so_far([d <= 2 for d in self.degrees])
+
+    @cached_property
+    def pure(self) -> Mask:
+        """f = rho^k so far."""
+        weights = [rational_weights(x.sigma) if not x.keep else None for x in self.layers]
+        return self._so_far([w is not None and w[-1] == 1 for w in weights])
 
     @cached_property
     def equicorrelated(self) -> Mask:

@@ -20,7 +20,17 @@ from numpy.typing import NDArray
 from bounds._bracket import Increasing
 from meanfield._gap import log1p_excess
 
-__all__ = ["LOG_EXPM1", "LOG_FROM_ODDS", "LOG_LOG1P_EXP", "excess", "log_gamma", "log_gamma_minus", "log_psi"]
+__all__ = [
+    "LOG_EXPM1",
+    "LOG_FROM_ODDS",
+    "LOG_LOG1P_EXP",
+    "excess",
+    "log_gamma",
+    "log_gamma_floor",
+    "log_gamma_minus",
+    "log_psi",
+    "log_psi_from_log",
+]
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -65,6 +75,34 @@ def log_psi(power: float) -> Increasing:
         lambda x: np.asarray(power * np.logaddexp(0.0, x) - np.logaddexp(0.0, -x)),
         lambda x: type(x)(power) * x.exp().log1p() + _odds_ball(x),
     )
+
+
+@lru_cache(maxsize=64)
+def log_psi_from_log(power: float) -> Increasing:
+    """log m -> log(m / (1 - m)^power), infinite from m = 1 on."""
+
+    def of_floats(x: Floats) -> Floats:
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.where(x >= 0.0, math.inf, x - power * _log_complement(np.minimum(x, 0.0))))
+
+    return Increasing(of_floats, lambda x: x - type(x)(power) * (-x.exp()).log1p() if x < 0 else x.pos_inf())
+
+
+@lru_cache(maxsize=64)
+def log_gamma_floor(n: int) -> Increasing:
+    """log mu -> log of (n-1) mu^2 / (2 (1 + (n-2) mu)), which Gamma_n(mu) is at least."""
+    if n == 1:
+        return Increasing(lambda x: np.full_like(x, -math.inf), lambda x: x.neg_inf())
+    constant = math.log((n - 1) / 2)
+    return Increasing(
+        lambda x: np.asarray(constant + 2.0 * x - np.log1p((n - 2) * np.exp(np.minimum(x, 0.0)))),
+        lambda x: (type(x)(n - 1) / 2).log() + 2 * x - ((n - 2) * x.exp()).log1p(),
+    )
+
+
+def _log_complement(x: Floats) -> Floats:
+    """log(1 - e^x) for x <= 0."""
+    return np.asarray(np.where(x > -0.7, np.log(-np.expm1(x)), np.log1p(-np.exp(x))))
 
 
 def _gamma_ball(n: int, x: Any, sign: int) -> Any:

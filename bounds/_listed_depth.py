@@ -19,10 +19,10 @@ from bounds._spectral import (
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-__all__ = ["LISTED"]
+__all__ = ["LISTED", "networks", "sloped"]
 
 
-def _networks() -> SearchStrategy[tuple[Any, ...]]:
+def networks() -> SearchStrategy[tuple[Any, ...]]:
     """(layer, G0, depth), or (layers, G0): a sequence fixes the depth."""
     from hypothesis import strategies as st
 
@@ -34,7 +34,7 @@ def _networks() -> SearchStrategy[tuple[Any, ...]]:
     return st.one_of(repeated, st.tuples(st.lists(layers(), min_size=1, max_size=6), matrices), _attained())
 
 
-def _sloped() -> SearchStrategy[tuple[Any, ...]]:
+def sloped() -> SearchStrategy[tuple[Any, ...]]:
     """The same with r > 0 in every layer, and mostly with inputs that do not coincide."""
     from hypothesis import strategies as st
 
@@ -77,7 +77,7 @@ LISTED = (
         r"\gamma(G) = \max_{i \ne j} \frac{\lvert G_{ij} \rvert}{1 - \lvert G_{ij} \rvert}, \quad "
         r"\lvert (G_0)_{ij} \rvert < 1",
         function=potential_contraction,
-        strategy=_networks,
+        strategy=networks,
         source=f"{PAPER}, Lemmas A.2 and A.3",
     ),
     Claim(
@@ -85,7 +85,7 @@ LISTED = (
         statement=r"-\log \mathcal I(G_l) \le \frac{4n}{\det G_0} \, \beta^{-l}, \quad "
         r"\det G_0 > 0, \quad \beta > 1",
         function=gap_decay,
-        strategy=_networks,
+        strategy=networks,
         source=f"{PAPER}, Theorem 5.1",
         erratum="Needs det G_0 > 0 and beta > 1, not printed: of two equal inputs the gap is infinite at every layer. "
         "In print elsewhere as gap(G_l) <= beta^-l, without 4n / det G_0: false for relu and five inputs with all "
@@ -97,7 +97,7 @@ LISTED = (
         statement=r"-\log \mathcal I(G_l) \le \log\bigl(1 + \beta^{-l} (\lambda_0^{-1} - 1)\bigr) "
         r"\le \beta^{-l} \Bigl(\frac{e}{\det G_0} - 1\Bigr), \quad \lambda_0 = \lambda_{\min}(G_0) > 0",
         function=spectral_gap_decay,
-        strategy=_networks,
+        strategy=networks,
         source=f"{PAPER}, Theorem 5.1, sharpened; proof: documentation of spectral_gap_decay",
     ),
     Claim(
@@ -105,14 +105,14 @@ LISTED = (
         statement=r"-\log \mathcal I(G_l) \le -\log \mathcal I(G_{l-1}), \quad "
         r"\lambda_{\min}(G_l) \ge \lambda_{\min}(G_{l-1})",
         function=monotone_isometry,
-        strategy=_networks,
+        strategy=networks,
         source=f"{PAPER}, section 5, sharpened; proof: documentation of monotone_isometry",
     ),
     Claim(
         label="l2",
         statement=r"1 - \lambda_{\min}(G_l) \le f_l(1 - \lambda_{\min}(G_0)), \quad f_l = f^{\circ l}",
         function=smallest_eigenvalue_contraction,
-        strategy=_networks,
+        strategy=networks,
         source=f"{PAPER}, section 5, sharpened; proof: documentation of smallest_eigenvalue_contraction",
     ),
     Claim(
@@ -120,7 +120,7 @@ LISTED = (
         statement=r"\lambda(G_l) - 1 \prec \frac{f_l(\mu_0)}{\mu_0} \, (\lambda(G_0) - 1), \quad "
         r"\mu_0 = 1 - \lambda_{\min}(G_0)",
         function=spectral_majorization,
-        strategy=_networks,
+        strategy=networks,
         source="R. B. Bapat and V. S. Sunder 1985 for one layer; proof: documentation of spectral_majorization",
         erratum="Not true with max |G_ij| in place of mu_0: for He_2, n = 3 and all correlations -0.4, the largest "
         "eigenvalue less 1 is 0.32 at layer 1, and 0.4 times 0.4 is 0.16. Not true where f(0) != 0.",
@@ -130,7 +130,7 @@ LISTED = (
         statement=r"\Gamma_n(f_l(t_0)) \le -\log \mathcal I(G_l) \le -\log \mathcal I((1 - s_l) I + s_l G_0), \quad "
         r"t_0^2 = \frac{1}{n(n-1)} \sum_{i \ne j} (G_0)_{ij}^2, \quad s_l = \frac{f_l(\mu_0)}{\mu_0}",
         function=gap_sandwich,
-        strategy=_networks,
+        strategy=networks,
         source=f"{PAPER}, Theorem 5.1, from both sides; proof: documentation of gap_sandwich",
         erratum="The lower half needs G_0 >= 0 or an odd or even activation: for relu, n = 3 and all correlations "
         "-0.4 the gap is 0.08678 at layer 1, and Gamma_3(f(0.4)) is 0.09880.",
@@ -141,7 +141,7 @@ LISTED = (
         r"\psi(G) = \max_{i \ne j} \frac{\lvert G_{ij} \rvert}{(1 - \lvert G_{ij} \rvert)^{1/r}}, "
         r"\quad r = 2 - \beta > 0",
         function=sharp_potential_contraction,
-        strategy=_sloped,
+        strategy=sloped,
         source=f"{PAPER}, Lemma A.3, sharpened; proof: documentation of sharp_potential_contraction",
     ),
     Claim(
@@ -149,7 +149,7 @@ LISTED = (
         statement=r"-\log \mathcal I(G_l) \le (n-1) \, \psi(G_0)^2 \, r^{2l} \text{ once } "
         r"(n-1) \, \psi(G_0) \, r^l \le \frac{1}{2}",
         function=sharp_gap_decay,
-        strategy=_sloped,
+        strategy=sloped,
         source=f"{PAPER}, Theorem 5.1, with its true rate; proof: documentation of sharp_gap_decay",
     ),
     Claim(
@@ -157,7 +157,7 @@ LISTED = (
         statement=r"-\log \mathcal I(G_l) \le \frac{n-1}{2} \Bigl(\frac{1 - \lambda_0}{\lambda_0^{1/r}}\Bigr)^2 r^{2l} "
         r"\le \frac{n-1}{2} \Bigl(\frac{e}{\det G_0}\Bigr)^{2/r} r^{2l}",
         function=sharp_gap_decay,
-        strategy=_sloped,
+        strategy=sloped,
         source=f"{PAPER}, Theorem 5.1, with its true rate; proof: documentation of sharp_gap_decay",
     ),
     Claim(
@@ -165,7 +165,7 @@ LISTED = (
         statement=r"m_{l+1} \le r m_l + (1 - r) m_l^2, \quad m_l = \max_{i \ne j} \lvert (G_l)_{ij} \rvert, \quad "
         r"-\log \mathcal I(G_l) \le \Gamma_n^-(m_l)",
         function=scalar_gap_decay,
-        strategy=_networks,
+        strategy=networks,
         source=f"{PAPER}, Theorem 5.1, sharpened; proof: documentation of scalar_gap_decay",
     ),
     Claim(
@@ -173,7 +173,7 @@ LISTED = (
         statement=r"m_{l+1} \le f(m_l), \quad \lvert (G_l)_{ij} \rvert \le f_l(\lvert (G_0)_{ij} \rvert), \quad "
         r"-\log \mathcal I(G_l) \le \Gamma_n^-(f_l(m_0))",
         function=scalar_gap_decay,
-        strategy=_networks,
+        strategy=networks,
         source=f"{PAPER}, Theorem 5.1, sharpened; proof: documentation of scalar_gap_decay",
     ),
 )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bounds._bracket import EPS, Bracket, identical
 from bounds._certificate import Certificate, Hypothesis, certify
-from bounds._depth import answer
+from bounds._judge import answer
 from bounds._strengths import degree, strength
 from hermite._activation import ActivationLike
 from meanfield._layer import Layer

@@ -14,8 +14,9 @@ import numpy as np
 
 from bounds._bracket import Bracket, identical, one
 from bounds._certificate import Certificate
-from bounds._depth import Run, answer, judged
+from bounds._depth import Run
 from bounds._gamma import log_gamma_minus, log_psi
+from bounds._judge import answer, judged
 from meanfield._layer import Layers
 
 __all__ = ["scalar_gap_decay", "sharp_gap_decay", "sharp_potential_contraction"]

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bounds._bracket import Bracket, identical
+from bounds._bracket import Bracket, closest, identical
 from bounds._certificate import Certificate, Hypothesis
-from bounds._depth import Run, answer, judged
+from bounds._depth import Run
 from bounds._gamma import log_gamma
+from bounds._judge import answer, judged
 from meanfield._layer import Layers
 
 __all__ = ["gap_sandwich", "monotone_isometry", "smallest_eigenvalue_contraction", "spectral_majorization"]
@@ -204,8 +205,4 @@ def _closest(
     rank = run.equal.distinct  # beyond the rank both sums are n - k
     full = rank if full is None else min(rank, full)
     pairs = [identical(lhs, rhs, same | (k >= full)) for k, (lhs, rhs) in enumerate(pairs, start=1)]
-    with np.errstate(invalid="ignore"):
-        room = np.array([np.broadcast_to(rhs.low - lhs.high, len(same)) for lhs, rhs in pairs])
-    best = np.argmin(np.where(np.isnan(room), 0.0, room), axis=0)
-    left, right = ([pair[which] for pair in pairs] for which in (0, 1))
-    return left[0].picked(left, best), right[0].picked(right, best)
+    return closest(pairs)

@@ -38,6 +38,7 @@ LISTED = {
         potential_contraction gap_decay spectral_gap_decay strategies
         gap_sandwich monotone_isometry smallest_eigenvalue_contraction spectral_majorization
         scalar_gap_decay sharp_gap_decay sharp_potential_contraction certified_gap_decay DecayComparison
+        asymptotic_rate gap_rates mixed_layers sign_freezing relu_critical_rate uncentred_gap_sandwich
         dual_series mehler parseval strength_range kernel_convergence schwarz_pick dual_contraction gradient_tradeoff
         sharp_normalization_gain layer_norm_gain batch_norm_gain sharp_determinant_bound rms_determinant_sandwich
         gap_from_rms determinant_products schur_product_eigenvalue gap_from_smallest_eigenvalue
