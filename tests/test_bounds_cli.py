@@ -245,7 +245,7 @@ def test_all_claims_are_tried_in_seconds() -> None:
     done = run("verify")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("(50 examples, seed 0: ") == len(CLAIMS)
-    assert time.perf_counter() - begun < 60  # some 3 s where nothing else runs
+    assert time.perf_counter() - begun < 60  # some 20 s where nothing else runs
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_all_claims_are_tried_in_seconds() -> None:
     [
         ([], "required: list|verify"),
         (["prove"], "'prove'"),
-        (["verify", "theorem-9"], "no claim labelled 'theorem-9'; known: lemma-a.1, "),
+        (["verify", "theorem-9"], f"no claim labelled 'theorem-9'; known: {next(iter(CLAIMS))}, "),
         (["verify", "--examples", "many"], "'many' is not an integer"),
         (["verify", "--examples", "0"], "examples must be an integer >= 1, got 0"),
         (["verify", "--seed=-1"], "seed must be an integer >= 0, got -1"),
