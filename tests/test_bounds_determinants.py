@@ -248,7 +248,7 @@ def test_slacks_near_the_identity_are_decided(scale: float) -> None:
         assert certificate.holds, certificate
         slack, bar = np.ravel(certificate.slack), np.ravel(certificate.tolerance)
         assert np.all(slack > 0)
-        assert np.all(bar <= 1e-2 * slack)
+        assert np.all(bar <= 2e-2 * slack)  # of third order: 1e-12 of the losses, and their error is 1e-14
         settled_one = np.ravel(claim(G, exact=True).slack)
         assert np.all(np.abs(slack - settled_one) <= bar + 1e-15 * settled_one)
 
