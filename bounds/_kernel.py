@@ -118,7 +118,7 @@ def _equal(layer: Layer, bound: Floats, rho0: float, found: Convergence) -> NDAr
 
 def _squared(found: Convergence, bound: Floats, start: float) -> Floats:
     """Relative error of the bound of Schwarz and Pick: T (T + a)/(1 + a T) multiplies that of T by 1 + T/(T + a)."""
-    below, a = found.fixed_point.complement, found.fixed_point.slope
+    below, a = found.fixed_point.complement or 1.0, found.fixed_point.slope
     out, error = np.empty(len(bound)), 8 * EPS + start
     for l, size in enumerate(bound.tolist()):
         out[l] = error

@@ -1,0 +1,278 @@
+"""Claims about one activation or one correlation: exact values, balls, equations, and the printed forms that fail."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hermite
+from bounds import (
+    CLAIMS,
+    Certificate,
+    Verdict,
+    certify,
+    dual_contraction,
+    dual_series,
+    gradient_tradeoff,
+    mehler,
+    parseval,
+    potential_contraction,
+    strength_range,
+)
+from bounds._strengths import strength
+from hermite.errors import ConstantActivationError
+from meanfield import Layer
+
+HOLDS, FAILS, UNDECIDED, NOT_APPLICABLE = Verdict.HOLDS, Verdict.FAILS, Verdict.UNDECIDED, Verdict.NOT_APPLICABLE
+
+POINTS = [0.0, 1e-12, 0.3, 0.9, 1 - 1e-9, -1e-12, -0.3, -0.999999, -3 / 7, 0.5]
+SOME = ["relu", "exp", "abs", "identity", "He(1, x) + He(2, x)", "step", "gelu", "He(3, x)", "hardtanh", "selu"]
+
+
+def names(certificate: Certificate) -> list[str]:
+    return [verdict.name for verdict in certificate.verdicts]
+
+
+def mp_map(sigma: str, rho: float) -> Any:
+    """f(rho) to 40 digits, by closed forms."""
+    with mpmath.workdps(60):
+        x = mpmath.mpf(rho)
+        if sigma == "relu":
+            t = mpmath.acos(x)
+            top = (mpmath.sin(t) + (mpmath.pi - t) * x - 1) / (2 * mpmath.pi)
+            return top / ((mpmath.mpf(1) / 2) - 1 / (2 * mpmath.pi))
+        if sigma == "sign":
+            return 2 / mpmath.pi * mpmath.asin(x)
+        if sigma == "exp":
+            return mpmath.expm1(x) / mpmath.expm1(1)
+        if sigma == "sin":
+            return mpmath.sinh(x) / mpmath.sinh(1)
+        return (x + 4 * x**2) / 5  # He_1 + 2 He_2
+
+
+CLOSED = [("relu", "relu"), ("sign", "sign"), ("exp", "exp"), ("sin", "sin"), ("mixed", "He(1, x) + 2*He(2, x)")]
+BETA = {
+    "relu": lambda: (3 * mpmath.pi - 4) / (2 * mpmath.pi - 2),
+    "sign": lambda: 2 - 2 / mpmath.pi,
+    "exp": lambda: 2 - 1 / mpmath.expm1(1),
+    "sin": lambda: 2 - 1 / mpmath.sinh(1),
+    "mixed": lambda: mpmath.mpf(9) / 5,
+}
+
+
+# --- the contraction of one correlation -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "sigma"), CLOSED)
+def test_both_sides_are_those_of_40_digits(name: str, sigma: str) -> None:
+    points = [0.25, 0.9, -0.5, -0.96, 1 - 2.0**-30, 2.0**-20]
+    certificate = dual_contraction(sigma, points)
+    assert certificate.holds
+    with mpmath.workdps(40):
+        beta = BETA[name]()
+        r = 2 - beta
+        for k, point in enumerate(points):
+            value, x = abs(mp_map(name, point)), abs(mpmath.mpf(point))
+            odds = mpmath.log(value / (1 - value))
+            start = mpmath.log(x / (1 - x))
+            factor = mpmath.log((r + (1 - r) * x) / (1 + (1 - r) * x))
+            sides = [(odds, start - mpmath.log(beta)), (odds, start + factor)]
+            for side, (lhs, rhs) in enumerate(sides):
+                error = abs(mpmath.mpf(float(certificate.slack[side, k])) - (rhs - lhs))
+                assert error <= certificate.tolerance[side, k] + 1e-15 * abs(float(rhs - lhs)) + 1e-30
+                assert certificate.lhs[side, k] == pytest.approx(float(lhs), abs=1e-12, rel=1e-12)
+                assert certificate.rhs[side, k] == pytest.approx(float(rhs), abs=1e-12, rel=1e-12)
+
+
+@pytest.mark.parametrize("sigma", SOME)
+def test_float64_and_balls_agree(sigma: str) -> None:
+    plain, proven = dual_contraction(sigma, POINTS), dual_contraction(sigma, POINTS, exact=True)
+    assert proven.exact
+    assert not {FAILS} & {*plain.verdicts, *proven.verdicts}
+    decided = [i for i, v in enumerate(plain.verdicts) if v is HOLDS]
+    assert all(proven.verdicts[i] in (HOLDS, UNDECIDED) for i in decided)
+    finite = np.isfinite(plain.lhs) & (np.abs(plain.lhs) < 30)
+    assert np.allclose(plain.lhs[finite], proven.lhs[finite], rtol=1e-9, atol=1e-9)
+
+
+def test_the_sharp_factor_is_attained_by_he_1_and_he_2() -> None:
+    for sigma in ("He(1, x) + He(2, x)", "3*He(1, x) - He(2, x)/2", "He(2, x)", "identity"):
+        certificate = dual_contraction(sigma, [0.5, 0.9, 0.0])
+        assert certificate.slack[1].tolist() == [0.0] * 3
+        assert certificate.tolerance[1].tolist() == [0.0] * 3
+    assert dual_contraction("He(1, x) + He(2, x)", -0.5).slack[1, 0] > 0.1
+
+
+def test_e4_strictly_larger_needs_rho_off_0_and_off_1() -> None:
+    """Printed: the odds are divided by strictly more than beta. At rho = 0 both sides are 0."""
+    printed = certify("printed", "", -dual_contraction("relu", 0.0).slack[0, 0], -1e-300, tolerance=0.0)
+    assert printed.verdict is FAILS
+    assert dual_contraction("relu", 0.0).holds
+    assert dual_contraction("relu", [1.0, -1.0]).verdict is NOT_APPLICABLE
+    assert names(dual_contraction("relu", [0.5, 1.0])) == ["HOLDS", "NOT_APPLICABLE"] * 2
+
+
+@pytest.mark.parametrize("wrong", [1.0 + 1e-2, 1.5])
+def test_beta_cannot_be_larger(wrong: float) -> None:
+    """rho to 1: 1/beta is approached by He_1 + He_2."""
+    certificate = dual_contraction("He(1, x) + He(2, x)", 1 - 1e-6)
+    assert certify("wrong", "", -certificate.slack[0, 0], -math.log(wrong), tolerance=1e-9).verdict is FAILS
+
+
+def test_h_cannot_be_r() -> None:
+    certificate = dual_contraction("relu", 0.5)
+    known = strength(Layer("relu"))
+    wrong = math.log(0.5 / 0.5) + math.log(known.r)
+    assert certify("wrong", "", certificate.lhs[1, 0], wrong, tolerance=1e-12).verdict is FAILS
+
+
+@given(st.floats(-1.0, 1.0))
+def test_every_correlation(rho: float) -> None:
+    for sigma in ("relu", "exp", "He(2, x) + He(3, x)"):
+        assert FAILS not in dual_contraction(sigma, rho).verdicts
+        assert FAILS not in dual_series(sigma, rho, 5).verdicts
+
+
+@pytest.mark.parametrize("rho", [1.5, math.nan, "a", [[0.1]], [], None])
+def test_what_is_no_correlation_is_named(rho: Any) -> None:
+    with pytest.raises(ValueError, match="rho must"):
+        dual_contraction("relu", rho)
+
+
+# --- f'(1), the range of beta -----------------------------------------------------------------------------
+
+
+def test_the_price_of_isometry_in_gradients() -> None:
+    """Values of f'(1) that are known in closed form or to 6 digits."""
+    known = {"relu": math.pi / (math.pi - 1), "tanh": 1.17781, "sin": 1.31304, "exp": math.e / (math.e - 1)}
+    for sigma, value in known.items():
+        certificate = gradient_tradeoff(sigma)
+        assert certificate.holds
+        assert certificate.rhs == pytest.approx(value, rel=5e-6)
+    assert gradient_tradeoff("step").rhs == math.inf
+    assert gradient_tradeoff("step").holds
+    for sigma in ("He(1, x) + He(2, x)", "identity", "square"):
+        assert gradient_tradeoff(sigma).slack == 0.0
+        assert gradient_tradeoff(sigma).tolerance == 0.0
+    assert gradient_tradeoff("He(2, x) + He(3, x)/100").slack > 0.0
+
+
+@pytest.mark.parametrize(
+    "sigma", ["relu", "tanh", "abs", "identity", "He(3, x) + He(6, x)", "exp(3*x)", "1e-9*x + x**2"]
+)
+def test_beta_lies_between_1_and_2(sigma: str) -> None:
+    certificate = strength_range(sigma)
+    assert certificate.holds
+    beta = hermite.certified.isometry_strength(sigma, digits=30)
+    assert certificate.slack[0] == pytest.approx(float(beta) - 1.0, rel=1e-13, abs=1e-18)
+    equal = {"identity": 0, "abs": 1, "He(3, x) + He(6, x)": 1}
+    if sigma in equal:
+        assert certificate.slack[equal[sigma]] == certificate.tolerance[equal[sigma]] == 0.0
+
+
+def test_a_constant_has_no_strength() -> None:
+    for claim in (strength_range, lambda s: parseval(s, 3), gradient_tradeoff, lambda s: dual_contraction(s, 0.5)):
+        with pytest.raises(ConstantActivationError):
+            claim("2")
+
+
+# --- formulas of the authors' code (E5) -------------------------------------------------------------------
+
+
+def test_e5_the_strength_without_2_minus_leaves_its_range() -> None:
+    """README: beta_0 = c_1^2/sum of c_k^2: for relu .7335, which is not in [1, 2]."""
+    printed = hermite.linearity("relu")
+    assert certify("printed", "", 1.0, printed, tolerance=1e-14).verdict is FAILS
+    assert strength_range("relu").holds
+
+
+def test_e5_coefficients_divided_by_k_factorial_miss_parseval() -> None:
+    """E[sigma He_k]/k! with monic He_k: x^2 - 1 has 1 where c_2 is sqrt 2, and E sigma^2 = 2 > 1."""
+    printed = Fraction(2, math.factorial(2)) ** 2
+    assert certify("printed", "", 2, printed, tolerance=0).verdict is FAILS
+    ours = float(hermite.coefficients("x**2 - 1", 2)[2]) ** 2
+    assert ours == pytest.approx(2.0, rel=1e-14)
+    certificate = parseval("x**2 - 1", 2)
+    assert certificate.slack[2] == certificate.tolerance[2] == 0.0
+
+
+def test_e5_the_normalisation_by_sqrt_2_pi_is_not_one() -> None:
+    """He_k/sqrt(k!/sqrt(2 pi)) has the second moment sqrt(2 pi), not 1."""
+    for k in (1, 2, 5):
+        ours = hermite.second_moment(f"He({k}, x)")
+        printed = ours * math.sqrt(2 * math.pi)
+        assert certify("printed", "", printed, 1.0, tolerance=1e-13).verdict is FAILS
+        assert abs(ours - 1.0) < 1e-13
+
+
+def test_e5_a_strength_that_ignores_the_gain_is_wrong() -> None:
+    """beta of sin is 1.149, of sin(x/2) 1.0104: with the first, the second layer's bound is false."""
+    G0 = [[1.0, 0.9], [0.9, 1.0]]
+    layer = Layer("sin", gain="1/2")
+    certificate = potential_contraction(layer, G0, 10)
+    assert certificate.holds
+    ignored = certificate.lhs[0] - np.arange(11) * math.log(hermite.isometry_strength("sin"))
+    assert certify("printed", "", certificate.lhs, ignored, tolerance=1e-9).verdict is FAILS
+
+
+# --- Parseval, Mehler, the series -------------------------------------------------------------------------
+
+
+def test_parseval_of_relu_and_its_tail() -> None:
+    """The tail is .0423291 K^(-3/2) in the limit, at fixed parity of K."""
+    certificate = parseval("relu", 400)
+    assert certificate.holds
+    assert certificate.rhs.tolist() == [1.0] * 401
+    assert np.all(np.diff(certificate.slack) <= 0.0)
+    tail = certificate.slack[400] * 0.5
+    assert tail == pytest.approx(0.0423291 * 400**-1.5, rel=0.02)
+    c = [mpmath.mpf(1) / mpmath.sqrt(2 * mpmath.pi), mpmath.mpf(1) / 2]
+    assert certificate.slack[1] == pytest.approx(float(1 - 2 * (c[0] ** 2 + c[1] ** 2)), rel=1e-13)
+
+
+def test_parseval_where_moments_overflow() -> None:
+    """exp(20 x): E sigma^2 = e^800."""
+    certificate = parseval("exp(20*x)", 3)
+    assert certificate.holds
+    assert certificate.slack[0] == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("rho", [0.5, -0.9, 0.99, 1e-3])
+@pytest.mark.parametrize(("x", "y"), [(0.0, 0.0), (1.0, -0.5), (3.0, 3.0), (-2.0, 5.0)])
+def test_mehlers_remainder(rho: float, x: float, y: float) -> None:
+    for degree in (0, 3, 20):
+        plain, proven = mehler(rho, x, y, degree), mehler(rho, x, y, degree, exact=True)
+        assert proven.holds
+        assert plain.verdict in (HOLDS, UNDECIDED)
+        assert abs(plain.lhs - proven.lhs) <= plain.tolerance
+        assert plain.rhs == pytest.approx(proven.rhs, rel=1e-12)
+
+
+def test_mehlers_sum_is_the_kernel_not_its_half() -> None:
+    certificate = mehler(0.5, 1.0, 1.0, 60, exact=True)
+    assert certificate.lhs < 1e-15
+    assert mehler(1.0, 0.0, 0.0, 3).verdict is NOT_APPLICABLE
+    assert mehler(0.0, 1.0, 2.0, 3).holds
+
+
+def test_the_series_is_an_equation_at_1_and_one_term_before_its_end() -> None:
+    certificate = dual_series("relu", [1.0, 0.5, -0.5], 4)
+    assert certificate.slack[0, 0] == certificate.tolerance[0, 0] == 0.0
+    assert certificate.slack[0, 1] > 0.0
+    assert names(dual_series("He(1, x) + He(5, x)", [-0.7, 0.3], 4))[:2] == ["HOLDS"] * 2
+    assert dual_series("He(1, x) + He(5, x)", -0.7, 5).slack[0, 0] == 0.0
+
+
+@pytest.mark.parametrize("label", ["h2", "strength-range", "lemma-a.6", "lemma-a.7", "lemma-a.8", "r7"])
+def test_no_drawn_example_fails(label: str) -> None:
+    found = CLAIMS[label].verify(examples=150)
+    assert found.counterexample is None
+    counts = dict(found.counts)
+    assert counts[HOLDS] >= 100
