@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bounds._certificate import Certificate, Hypothesis, certify
-from bounds._polynomial import rational_weights
+from bounds._expansion_sides import kernel, kernel_exactly, known_degree, rest, rest_in_balls, terms, terms_exactly
+from bounds._scalar import correlations
 from bounds._strengths import strength
 from hermite._activation import ActivationLike
-from hermite._build import reduced_dual
-from hermite._numeric import coefficients, varying
-from hermite._polynomials import check_degree, polynomials
+from hermite._polynomials import check_degree
 from meanfield._layer import Layer
 
 __all__ = ["dual_series", "mehler", "parseval", "strength_range"]
 
-Floats: TypeAlias = NDArray[np.float64]
-
-EPS = float(np.finfo(np.float64).eps)
-_CRAMER = 1.0865  # |He_k(x)| <= 1.0865 exp(x^2/4) for normalised He_k and every k (H. Cramer; the constant is 1.086435)
+_FARTHEST = 30  # of arguments of Mehler's kernel: exp(450) and its squares are float64
 
 
 def parseval(sigma: ActivationLike, degree: int, *, exact: bool = False) -> Certificate:
@@ -46,11 +40,11 @@ def parseval(sigma: ActivationLike, degree: int, *, exact: bool = False) -> Cert
     """
     check_degree(degree)
     layer = Layer(sigma)
-    complete = np.arange(degree + 1) >= _degree(layer)
+    complete = np.arange(degree + 1) >= known_degree(layer)
     if complete[0]:
         slack, bar = np.zeros((2, degree + 1))
     else:
-        slack, bar = _rest_in_balls(layer, degree, complete) if exact else _rest(layer, degree)
+        slack, bar = (rest_in_balls if exact else rest)(layer, degree, complete)
     slack, bar = np.where(complete, 0, slack), np.where(complete, 0, bar)
     return certify(
         "h2",
@@ -75,7 +69,7 @@ def mehler(rho: float, x: float, y: float, degree: int, *, exact: bool = False) 
     Proof. The series is Mehler's formula, and |He_k(x)| <= 1.0865 exp(x^2/4) is Cramer's inequality: the rest is a
     geometric series.
 
-    rho, x, y: numbers, |x| and |y| at most 30.  degree: K, from 0 to 1000.  |rho| >= 1 is NOT_APPLICABLE: there the
+    rho, x, y: numbers, |x| and |y| at most 30.  degree: K, from 0 on.  |rho| >= 1 is NOT_APPLICABLE: there the
     kernel is a measure on the diagonal.  exact: by multiprecision, with as many digits as the bound needs. Raises
     ValueError for what is no finite number, and for the degree.
     Source: arXiv:2305.18399, Lemma A.8 (F. G. Mehler 1866); H. Cramer's inequality, DLMF 18.14.9.
@@ -96,7 +90,7 @@ def mehler(rho: float, x: float, y: float, degree: int, *, exact: bool = False) 
     rhs: Any = 0.0
     bar: Any = 0.0
     if inside and r != 0.0:
-        lhs, rhs, bar = (_kernel_exactly if exact else _kernel)(r, a, b, degree)
+        lhs, rhs, bar = (kernel_exactly if exact else kernel)(r, a, b, degree)
     return certify(
         "lemma-a.8",
         "arXiv:2305.18399, Lemma A.8",
@@ -127,13 +121,10 @@ def dual_series(sigma: ActivationLike, rho: Any, degree: int, *, exact: bool = F
     >>> certificate.verdict.name, certificate.lhs[0] <= certificate.rhs[0]
     ('HOLDS', array([ True,  True]))
     """
-    from bounds._scalar import correlations
-
     if check_degree(degree) < 1:
         raise ValueError(f"degree must be at least 1, got {degree!r}")
     layer, points = Layer(sigma), correlations(rho)
-    terms = _terms_exactly if exact else _terms
-    lhs, rhs, slack, bars = terms(layer, points, degree)
+    lhs, rhs, slack, bars = (terms_exactly if exact else terms)(layer, points, degree)
     return certify(
         "lemma-a.6",
         "arXiv:2305.18399, Lemmas A.5 and A.6",
@@ -173,5 +164,3 @@ def strength_range(sigma: ActivationLike) -> Certificate:
         sides=("lower", "upper"),
         statement="1 <= beta; beta <= 2",
     )
-
-

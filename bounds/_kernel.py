@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bounds._certificate import Certificate, Hypothesis, certify
+from bounds._polynomial import rational_weights
 from bounds._strengths import degree
 from meanfield._convergence import Convergence, convergence
 from meanfield._layer import Layer, check_depth
@@ -90,9 +91,13 @@ def _certificate(
 ) -> Certificate:
     distance, error = _distances(layer.step, found, float(rho0), len(bound) - 1)
     same = _equal(layer, bound, float(rho0), found)
+    if claim == "schwarz-pick" and found.case == 1:
+        weights = rational_weights(layer.sigma)
+        same |= layer.keep == 0.0 and weights is not None and weights[1:] == (0, 1)  # kappa(rho) = rho^2, and a = 0
     point = found.fixed_point
-    # |rho_0 - rho*| is a difference
-    start = 2.0 * EPS * (abs(float(rho0)) + point.rho) / distance[0] if distance[0] else 0.0
+    # |rho_0 - rho*| is a difference, of 0 or 1 exactly
+    rounded = distance[0] > 0.0 and 0.0 < point.rho < 1.0
+    start = 2.0 * EPS * (abs(float(rho0)) + point.rho) / distance[0] if rounded else 0.0
     plain = 16.0 * EPS + start + _RATE * np.arange(len(bound))
     relative = _squared(found, bound, start) if claim == "schwarz-pick" else plain
     bar = np.where(same, 0.0, error + relative * bound + 2.0**-1074)
@@ -153,4 +158,4 @@ def _distances(step: Step, found: Convergence, rho0: float, depth: int) -> tuple
 
 
 def _spread(step: Step, largest: float, error: float) -> float:
-    return step.spread(largest, error) + 2.0 * EPS
+    return step.spread(largest, error) + 2.0 * step.rounding  # of the map, or of the distance from 1

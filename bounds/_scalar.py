@@ -6,6 +6,7 @@ All of it rests on f(x) <= r x + (1 - r) x^2 for 0 <= x <= 1, and |f(rho)| <= f(
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,8 +15,10 @@ from numpy.typing import NDArray
 from bounds._bracket import EPS, Bracket, identical
 from bounds._certificate import Certificate, Hypothesis, certify
 from bounds._judge import answer
-from bounds._strengths import degree, strength
+from bounds._polynomial import rational_weights
+from bounds._strengths import Strength, degree, strength
 from hermite._activation import ActivationLike
+from hermite.errors import MissingDependencyError
 from meanfield._layer import Layer
 
 __all__ = ["correlations", "dual_contraction", "gradient_tradeoff"]
@@ -68,7 +71,7 @@ def dual_contraction(sigma: ActivationLike, rho: Any, *, exact: bool = False) ->
     return found
 
 
-def gradient_tradeoff(sigma: ActivationLike) -> Certificate:
+def gradient_tradeoff(sigma: ActivationLike, *, exact: bool = False) -> Certificate:
     """An activation that drives inputs apart faster makes gradients grow faster: f'(1) >= beta.
 
         beta  <=  f'(1) = E sigma'(X)^2 / Var sigma(X),
@@ -78,8 +81,11 @@ def gradient_tradeoff(sigma: ActivationLike) -> Certificate:
 
     Proof. f'(1) = sum of k w_k = r + 2 (1 - r) + sum over k >= 3 of (k - 2) w_k, and r + 2 (1 - r) = beta.
 
-    sigma: anything `hermite.activation` accepts. Raises as `hermite.dual`.
-    Source: the sum above; arXiv:2305.18399 has beta only.  f'(1) is counted with 1e-13 of itself, beta with its error.
+    sigma: anything `hermite.activation` accepts.  exact: decide by a proven lower bound of slack, from w_1..w_12 in
+    balls (extra `rigor`; no callables); polynomials in exact numbers are decided by their rational weights anyway.
+    Raises as `hermite.dual`.
+    Source: the sum above; arXiv:2305.18399 has beta only.  Slack is that sum, without cancellation, where the series
+    converges; else f'(1), counted with 1e-13 of itself, less beta with its error.
 
     >>> certificate = gradient_tradeoff("relu")
     >>> round(certificate.lhs, 6), round(certificate.rhs, 6), certificate.verdict.name
@@ -87,11 +93,8 @@ def gradient_tradeoff(sigma: ActivationLike) -> Certificate:
     """
     layer = Layer(sigma)
     known = strength(layer)
-    slope = float(layer.step.slope(np.ones(1))[0])
-    beta = 1.0 + known.excess
-    equal = degree(layer) <= 2
-    bar = 0.0 if equal or math.isinf(slope) else 1e-13 * slope + known.error
-    slack = 0.0 if equal else slope - 1.0 - known.excess
+    beta, slope = 1.0 + known.excess, float(layer.step.slope(np.ones(1))[0])
+    slack, bar, equal = _beyond_two(layer, slope, known, exact)
     return certify(
         "r7",
         "sum of (k - 2) w_k, proof in the docstring",
@@ -99,8 +102,42 @@ def gradient_tradeoff(sigma: ActivationLike) -> Certificate:
         beta if equal else slope,
         tolerance=bar,
         slack=slack,
+        exact=exact,
         statement="beta <= f'(1)",
     )
+
+
+def _beyond_two(layer: Layer, slope: float, known: Strength, exact: bool) -> tuple[Any, Any, bool]:
+    """The sum of (k - 2) w_k over k >= 3, its error, and whether it is 0 because there is nothing."""
+    weights = rational_weights(layer.sigma)
+    if weights is not None or degree(layer) <= 2:
+        beyond = sum(((k - 2) * w for k, w in enumerate(weights or ()) if k > 2), Fraction(0))
+        return beyond, 0.0, not beyond
+    if math.isinf(slope):
+        return math.inf, 0.0, False
+    if exact:
+        return *_tradeoff_in_balls(layer), False
+    series = layer.step.f
+    if series.missing or not len(series.weights):
+        return slope - 1.0 - known.excess, 1e-13 * slope + known.error, False
+    k, w = np.arange(len(series.weights)), series.weights
+    factors = np.maximum(k - 2.0, 0.0)
+    # c_k is off by e sqrt(E sigma^2), and what is at that level was set to 0
+    e = series.moments.error * math.sqrt(series.moments.second / series.moments.variance)
+    found = float((factors * w).sum())
+    return found, 1e-13 * found + float((factors * (2.0 * e * np.sqrt(w) + e * e)).sum()), False
+
+
+def _tradeoff_in_balls(layer: Layer) -> tuple[Fraction, Fraction]:
+    try:
+        from bounds._scalar_balls import tradeoff_in_balls
+    except ImportError as error:
+        raise MissingDependencyError("exact=True needs python-flint: pip install 'isogram[rigor]'") from error
+    for digits in (30, 100, 300):
+        slack, bar = tradeoff_in_balls(layer, 12, digits)
+        if bar < abs(slack):
+            break
+    return slack, bar
 
 
 def correlations(rho: Any) -> Floats:
@@ -152,6 +189,8 @@ def _number(logs: Floats, points: Floats) -> Floats:
 
 def _proven(layer: Layer, points: Floats) -> Any:
     """The same in balls, at the precision at which they are then compared."""
-    from bounds._scalar_balls import odds_in_balls
-
+    try:
+        from bounds._scalar_balls import odds_in_balls
+    except ImportError as error:
+        raise MissingDependencyError("exact=True needs python-flint: pip install 'isogram[rigor]'") from error
     return odds_in_balls(layer, points)
