@@ -6,6 +6,7 @@ one correlation through the layers.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
@@ -93,7 +94,9 @@ def _certificate(
     same = _equal(layer, bound, float(rho0), found)
     if claim == "schwarz-pick" and found.case == 1:
         weights = rational_weights(layer.sigma)
-        same |= layer.keep == 0.0 and weights is not None and weights[1:] == (0, 1)  # kappa(rho) = rho^2, and a = 0
+        same |= (
+            layer.keep == 0.0 and weights is not None and weights[1:] == (Fraction(0), Fraction(1))
+        )  # kappa(rho) = rho^2
     point = found.fixed_point
     # |rho_0 - rho*| is a difference, of 0 or 1 exactly
     rounded = distance[0] > 0.0 and 0.0 < point.rho < 1.0
