@@ -15,6 +15,9 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from bounds._rational_rows import sphere_rows
+from bounds._recipes import Table
+from bounds._spectral_strategies import with_unit_diagonal
 from bounds.strategies import batches, correlation_matrices, layers, psd_matrices, weight_sequences
 from meanfield._exact import eliminate
 
@@ -100,6 +103,78 @@ def test_exact_matrices_shrink_to_the_identity(n: int) -> None:
         assert simplest(psd_matrices(min_n=n, exact=True), lambda G: True, seed) == identity(n)
     singular = simplest(correlation_matrices(exact=True), lambda G: eliminate(tuple(map(tuple, G))).rank < len(G))
     assert singular == [[1, 1], [1, 1]]
+
+
+# --- given eigenvalues --------------------------------------------------------------------------------------
+
+
+@given(st.data(), st.lists(st.integers(0, 16), min_size=1, max_size=8).filter(any))
+def test_eigenvalues_are_as_asked(data: st.DataObject, masses: list[int]) -> None:
+    eigenvalues = [len(masses) * mass / sum(masses) for mass in masses]
+    G = data.draw(correlation_matrices(eigenvalues=eigenvalues))
+    assert np.array_equal(G, G.T)
+    assert np.all(np.diagonal(G) == 1.0)
+    assert np.all(np.abs(G) <= 1.0)
+    assert np.abs(np.linalg.eigvalsh(G) - np.sort(eigenvalues)).max() <= 1e-14
+
+
+@given(correlation_matrices(eigenvalues=[1e-15, 1, 2 - 1e-15]))
+def test_hyp_03_the_diagonal_is_exactly_1_near_singularity(G: Floats) -> None:
+    """hyp-03, second input; scipy's random_correlation is off by 3.3e-16 there, and asymmetric."""
+    assert np.all(np.diagonal(G) == 1.0)
+    assert np.array_equal(G, G.T)
+    assert np.abs(np.linalg.eigvalsh(G) - [1e-15, 1, 2 - 1e-15]).max() <= 1e-14
+
+
+def test_hyp_03_the_sum_is_named() -> None:
+    """hyp-03, first input."""
+    with pytest.raises(ValueError, match=r"eigenvalues must sum to n = 3, .* \[0\.5, 0\.8, 1\.2\] is 2\.5"):
+        correlation_matrices(eigenvalues=[0.5, 0.8, 1.2])
+
+
+def test_rotations_keep_their_digits() -> None:
+    """Where A_ij^2 is much more than (1 - A_ii)(A_jj - 1), one form of the tangent is all cancellation."""
+    for across in (0.5, -0.5):
+        A = np.array([[1 - 1e-10, across], [across, 1 + 1e-10]])
+        assert np.abs(np.linalg.eigvalsh(with_unit_diagonal(A)) - [0.5, 1.5]).max() <= 1e-15
+    assert all(np.array_equal(G, G.T) for G in draws(correlation_matrices(eigenvalues=[1.0] * 8), 100))
+
+
+def test_rational_rows_stay_independent() -> None:
+    """With |u| = 1 the row would be u itself, without its pivot."""
+    table = Table(rows=((16,) * 4,) * 5, scale=Fraction(1), dimension=5, dense=False)
+    last = sphere_rows(table)[4]
+    assert last[4] == Fraction(3, 5)
+    assert sum(x * x for x in last) == 1
+
+
+def test_eigenvectors_are_spread() -> None:
+    drawn = draws(correlation_matrices(eigenvalues=[0.1, 0.2, 0.7, 3.0]), 100)
+    assert len({G.tobytes() for G in drawn}) >= 40
+    entries = np.array([G[~np.eye(4, dtype=bool)] for G in drawn])
+    assert np.min(entries) < -0.5
+    assert np.max(entries) > 0.5
+    assert np.array_equal(simplest(correlation_matrices(eigenvalues=[1.0] * 3), lambda G: True), np.eye(3))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"eigenvalues": []}, "at least one"),
+        ({"eigenvalues": [2.0, -1.0, 2.0]}, r"finite numbers >= 0.*-1\.0"),
+        ({"eigenvalues": [float("nan"), 1.0]}, "finite"),
+        ({"eigenvalues": ["x"]}, "sequence of numbers, got"),
+        ({"eigenvalues": 3.0}, "sequence of numbers, got 3"),
+        ({"eigenvalues": [1.0, 1.0 + 1e-13]}, "must sum to n = 2"),
+        ({"eigenvalues": [1.0, 1.0], "n": 3}, "n=3 cannot be combined"),
+        ({"eigenvalues": [1.0, 1.0], "rank": 2}, "rank=2 cannot be combined"),
+        ({"eigenvalues": [1.0, 1.0], "max_correlation": 0.5}, r"max_correlation=0\.5 cannot be combined"),
+        ({"eigenvalues": [1.0, 1.0], "exact": True}, "exact=True cannot be combined"),
+    ],
+)
+def test_bad_eigenvalues(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        correlation_matrices(**arguments)
 
 
 # --- batches ------------------------------------------------------------------------------------------------
