@@ -122,7 +122,7 @@ def _beyond_two(layer: Layer, slope: float, known: Strength, exact: bool) -> tup
         return slope - 1.0 - known.excess, 1e-13 * slope + known.error, False
     k, w = np.arange(len(series.weights)), series.weights
     factors = np.maximum(k - 2.0, 0.0)
-    # c_k is off by e sqrt(E sigma^2), and what is at that level was set to 0
+    # c_k is off by e sqrt(E sigma^2), and what is at that level was set to 0; what is beyond the series would only add
     e = series.moments.error * math.sqrt(series.moments.second / series.moments.variance)
     found = float((factors * w).sum())
     return found, 1e-13 * found + float((factors * (2.0 * e * np.sqrt(w) + e * e)).sum()), False
@@ -157,7 +157,7 @@ def _rounded(layer: Layer, points: Floats) -> tuple[Bracket, Bracket, Bracket]:
     rest = 1.0 - x
     above = np.maximum(step.complement(rest), 0.0)  # 1 - f(|rho|), relatively
     top = np.where(x < 0.5, step(x), 1.0 - above)
-    error = 2.0 * step.rounding * top
+    error = 2.0 * step.rounding * top + 2.0**-1073  # of what underflows, the smallest float
     mirrored = (points < 0.0) & (step.parity == 0)
     value = np.where(mirrored, np.abs(step(points)), top)
     gap = np.where(mirrored, 1.0 - value, above)
