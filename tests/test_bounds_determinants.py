@@ -6,6 +6,8 @@ Exact verdicts on matrices of floats are about the rationals that these are.
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import permutations
@@ -32,7 +34,7 @@ from bounds._losses import CERTAIN, Loss, at_most, loss_of, loss_of_factors, los
 from bounds._proven import Between, gamma_between, gamma_minus_between, log_between, settled, sqrt_between
 from bounds._sides import Sides, common_correlation
 from bounds.strategies import correlation_matrices
-from meanfield import isometry_gap
+from meanfield import correlation, gram, isometry_gap
 
 HOLDS, FAILS, UNDECIDED, NOT_APPLICABLE = Verdict
 F = Fraction
@@ -309,9 +311,8 @@ def test_hypotheses_are_decided_without_rounding(exact: bool) -> None:
         certificate = sharp_determinant_bound(np.abs(G) if exact else G, exact=exact)
         assert (certificate.verdict is not NOT_APPLICABLE) == applies
         assert (rms_determinant_sandwich(np.abs(G), exact=exact).verdicts[0] is not NOT_APPLICABLE) == applies
-    half = 1 / 6
-    for m, applies in ((half, True), (math.nextafter(half, 1), False)):
-        G = np.where(np.eye(4), 1.0, m)
+    for m, applies in ((0.25, True), (math.nextafter(0.25, 1), False)):
+        G = np.where(np.eye(3), 1.0, m)
         assert (gap_from_rms(G, exact=exact).verdicts[1] is not NOT_APPLICABLE) == applies
     for m, applies in ((0.25, True), (math.nextafter(0.25, 1), False)):
         G = np.where(np.eye(5), 1.0, m)
@@ -378,6 +379,32 @@ def test_the_constants_of_d3_are_used_up() -> None:
     G = np.where(np.eye(3), 1.0, -0.4999)
     assert isometry_gap(G) > 2 * 0.4999**2
     assert gap_from_rms(G).verdicts[1] is NOT_APPLICABLE
+
+
+@each
+@both
+def test_gram_08_cosines_of_equal_inputs(claim: Callable[..., Certificate], exact: bool) -> None:
+    """Normalised by hand they exceed 1 by an ulp; `correlation` gives a matrix of ones, which is singular."""
+    X = np.ones((3, 3))
+    certificate = claim(correlation(gram(X)), exact=exact)
+    assert certificate.verdict in (HOLDS, NOT_APPLICABLE)
+
+
+# --- what it loads ------------------------------------------------------------------------------------------
+
+
+def test_claims_about_matrices_load_numbers_only() -> None:
+    code = """
+import sys, bounds
+G = [[1.0, 0.5, 0.25], [0.5, 1.0, 0.25], [0.25, 0.25, 1.0]]
+for name in ("sharp_determinant_bound", "rms_determinant_sandwich", "gap_from_rms", "determinant_products",
+             "gap_from_smallest_eigenvalue", "sharp_normalization_gain", "layer_norm_gain", "batch_norm_gain"):
+    getattr(bounds, name)(G)
+bounds.schur_product_eigenvalue(G, G)
+print(sorted({"sympy", "mpmath", "flint", "torch", "hypothesis", "hermite", "matplotlib"} & set(sys.modules)))
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
 
 
 # --- what is refused ----------------------------------------------------------------------------------------
