@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from bounds._balls import as_fraction
+from bounds._judge import PATIENCE
 from bounds._polynomial import rational_weights
 from bounds._strengths import degree
 from hermite import certified
@@ -97,4 +98,6 @@ class BallMap:
         digits = min(self.digits + 2 * size + 5, 1000)
         mean = certified.coefficients(self.sigma, 0, digits=digits)[0].ball()
         variance = certified.variance(self.sigma, digits=digits).ball()
-        return (certified.dual(self.sigma, rho, digits=digits).ball() - mean * mean) / variance
+        return (
+            certified.dual(self.sigma, rho, digits=digits, time_limit=PATIENCE.get()).ball() - mean * mean
+        ) / variance

@@ -17,6 +17,7 @@ from bounds._ball_maps import BallMap
 from bounds._balls import Balls, ball_log
 from bounds._certificate import Certificate, Hypothesis, Verdict
 from bounds._depth import Run, start
+from bounds._judge import PATIENCE
 from hermite.certified._flint import Ball, arb, exact, precision
 from hermite.errors import PrecisionError
 from meanfield._exact import Rows, as_fractions, eliminate
@@ -27,7 +28,7 @@ __all__ = ["ball_run", "prove"]
 Matrix: TypeAlias = "list[list[Ball]]"
 
 _BITS = (128, 384, 1152, 2880)
-_PATIENCE = 2.0  # seconds after which no further bits are tried
+_GROWTH = 10.0  # what three times as many bits cost, about
 
 
 def prove(body: Callable[[Run], Certificate], layer: Layers, G0: Any, depth: int | None) -> Certificate:
@@ -36,8 +37,9 @@ def prove(body: Callable[[Run], Certificate], layer: Layers, G0: Any, depth: int
     first = body(plain)
     if not plain.centred.holds:
         return replace(first, exact=True)
-    found, begun = first, time.monotonic()
+    found = first
     for bits in _BITS:
+        begun = time.monotonic()
         try:
             with precision(bits):
                 found = body(ball_run(plain, G0, bits))
@@ -45,7 +47,7 @@ def prove(body: Callable[[Run], Certificate], layer: Layers, G0: Any, depth: int
             if bits == _BITS[0]:
                 raise
             break
-        if found.verdict is not Verdict.UNDECIDED or time.monotonic() - begun > _PATIENCE:
+        if found.verdict is not Verdict.UNDECIDED or _GROWTH * (time.monotonic() - begun) > PATIENCE.get():
             break
     return replace(found, exact=True)
 

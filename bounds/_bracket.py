@@ -115,7 +115,8 @@ class Bracket:
             tolerance = np.where(slack >= 0, against, towards)
         certain = np.where(slack >= 0, rhs.low >= self.high, rhs.high < self.low)
         known = np.isfinite(slack) & ~np.isnan(tolerance)
-        return slack, np.where(known, tolerance, np.where(certain, 0.0, math.inf))
+        lost = np.isnan(slack)  # inf - inf on a side: nothing is known
+        return np.where(lost, 0.0, slack), np.where(known, tolerance, np.where(certain & ~lost, 0.0, math.inf))
 
 
 def one(value: float, low: float | None = None, high: float | None = None) -> Bracket:

@@ -250,6 +250,20 @@ class Run:
         m, rest = float(self.path.max_correlation[0]), float(np.abs(np.exp(-self.path.log_potential[0])))
         return self.mapped(one(m), one(m * rest) if rest < _NEAR else None)
 
+    @cached_property
+    def common_signs(self) -> NDArray[np.int_]:
+        """Where all correlations are one number at every layer its sign, as far as it is certain; else 0."""
+        if self.n < 2 or not np.all(self.equal.entries == self.equal.entries[0]) or not self.steps:
+            same = self.n > 1 and bool(np.all(self.equal.entries == self.equal.entries[0]))
+            return np.full(len(self.layers) + 1, int(np.sign(self.equal.entries[0])) if same else 0)
+        rho, error, signs = float(self.equal.entries[0]), 0.0, []
+        for step in [*self.steps, None]:
+            signs.append(int(np.sign(rho)) if abs(rho) > error else 0)
+            if step is not None:
+                error = step.spread(abs(rho), error)
+                rho = float(step(np.array([rho]))[0])
+        return np.array(signs)
+
     # ---- signs: of one repeated layer ---------------------------------------------------------------------
 
     @property

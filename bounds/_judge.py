@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,10 @@ from bounds._depth import Run, start
 from hermite.errors import MissingDependencyError
 from meanfield._layer import Layers
 
-__all__ = ["answer", "in_balls", "judged"]
+__all__ = ["PATIENCE", "answer", "in_balls", "judged"]
+
+PATIENCE: ContextVar[float] = ContextVar("PATIENCE", default=30.0)
+"""Seconds that an attempt with more bits may be expected to take."""
 
 
 def judged(

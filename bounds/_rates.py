@@ -108,8 +108,8 @@ def _gap_rates(run: Run) -> Certificate:
     pairs = [
         (floor, gaps),
         (gaps, ceiling),
-        identical(rms.through(log_gamma(run.n)), gaps, run.equal.equicorrelated),
-        identical(gaps, rms.through(log_gamma_minus(run.n)), run.equal.opposed),
+        identical(rms.through(log_gamma(run.n)), gaps, run.equal.equicorrelated | (run.common_signs > 0)),
+        identical(gaps, rms.through(log_gamma_minus(run.n)), run.equal.opposed | (run.common_signs < 0)),
     ]
     unmixed, sloped, definite = run.unmixed, run.positive_r, run.definite
     sided = [(unmixed, "lower"), (sloped, "lower"), (sloped, "upper"), (definite, "upper")]

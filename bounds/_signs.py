@@ -60,12 +60,13 @@ def _sign_freezing(run: Run) -> Certificate:
     records.append(Hypothesis("beta < 3/2, one layer", frozen, detail, side="all pairs"))
     nothing = 0.0 * gaps
     entries = closest([_entry(run, i, j) for i, j in small]) if small else (nothing, nothing)
+    positive = identical(run.mapped_positive.through(gamma), gaps, run.common_signs[:1].repeat(len(run.layers) + 1) > 0)
     lower = (run.log_rms[0] + run.log_rate + run.log_frozen).through(gamma) if frozen else nothing
     return answer(
         "t2",
         "proof in the docstring",
-        [entries[0], run.mapped_positive.through(gamma), lower],
-        [entries[1], gaps, gaps],
+        [entries[0], positive[0], lower],
+        [entries[1], positive[1], gaps],
         hypotheses=records,
         sides=("entries", "positive pairs", "all pairs"),
         statement="log of x r^l/(1 + e x/((1-r)(r - e x))) <= log -(G_l)_ij; log Gamma_n(sqrt(q) f_l(tau)), and log "

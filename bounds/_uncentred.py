@@ -58,17 +58,19 @@ def uncentred_gap_sandwich(layer: Layers, G0: Any, depth: int | None = None) -> 
     convex = stays and all(_is_convex(step) for step in run.steps)
     lower, reached = _lower(run, a0) if stays else (0.0 * run.log_gaps, np.ones(len(run.layers) + 1, dtype=bool))
     upper = run.mapped(*run.spectrum).through(log_gamma(run.n)) if stays else 0.0 * run.log_gaps
-    entries = run.C[np.tril_indices(run.n, -1)]
-    equal = np.full(len(run.layers) + 1, bool(np.all(entries == entries[:1]) and nonnegative))
-    pairs = [identical(lower, run.log_gaps, equal), identical(run.log_gaps, upper, equal)]
+    signs = run.common_signs
+    pairs = [
+        identical(lower, run.log_gaps, signs > 0),
+        identical(run.log_gaps, upper, np.full(len(signs), signs[0] > 0)),
+    ]
     detail = f"smallest entry {run.C.min():.6g}" + ("" if nonnegative or convex else ", and a map is not convex")
-    signs = Hypothesis("G0 >= 0, or convex increasing maps", nonnegative or convex, detail, side="lower")
+    sided = Hypothesis("G0 >= 0, or convex increasing maps", nonnegative or convex, detail, side="lower")
     return answer(
         "u1",
         "proof in the docstring",
         [lhs for lhs, _ in pairs],
         [rhs for _, rhs in pairs],
-        hypotheses=[diagonal, signs],
+        hypotheses=[diagonal, sided],
         applicable=np.array([reached, np.ones_like(reached)]),
         sides=("lower", "upper"),
         statement="log Gamma_n(kappa_l(a_0)) <= log gap(G_l) <= log Gamma_n(kappa_l(1 - lambda_0))",
@@ -139,7 +141,7 @@ def _is_convex(step: Step) -> bool:
 
 def _lower(run: Run, a0: float) -> tuple[Bracket, NDArray[np.bool_]]:
     """log Gamma_n of a_0 through the maps, and the layers at which that is >= 0 from there on."""
-    room = 4.0 * EPS
+    room = 4.0 * EPS * float(np.abs(run.C[np.tril_indices(run.n, -1)]).mean()) if run.n > 1 else 0.0
     if a0 >= 0.0:
         found = run.mapped(one(a0, max(a0 - room, 0.0), min(a0 + room, 1.0)))
         return found.through(log_gamma(run.n)), np.ones(len(run.layers) + 1, dtype=bool)

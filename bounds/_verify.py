@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from bounds._certificate import Certificate, Verdict, worst
+from bounds._judge import PATIENCE
 from hermite._activation import Activation, activation
 from hermite.errors import MissingDependencyError, PrecisionError
 from meanfield._layer import Layer
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["Verification", "as_python", "verify"]
 
 Arguments: TypeAlias = tuple[Any, ...]
+
+_PATIENCE = 0.5  # seconds that one more attempt at an example may take
 
 
 @dataclass(frozen=True)
@@ -201,10 +204,13 @@ def _certificate(claim: Claim, arguments: Any) -> Certificate:
     certificate = claim(*arguments)
     if certificate.verdict is not Verdict.UNDECIDED or not claim.has_exact:
         return certificate
+    token = PATIENCE.set(_PATIENCE)
     try:
         return claim(*arguments, exact=True)  # rounding exceeded the slack: rational or ball arithmetic decides
     except (MissingDependencyError, PrecisionError):
         return certificate
+    finally:
+        PATIENCE.reset(token)
 
 
 def _text(sigma: Any) -> str:
