@@ -197,7 +197,10 @@ EDGES: dict[str, tuple[float, Callable[[Floats], Any]]] = {
     ),
     "of rank 2": (0.002, lambda G: len(G) > 4 and np.linalg.matrix_rank(G) == 2),
     "hardly nonsingular": (0.002, lambda G: 2 * len(G) * EPS < smallest_eigenvalue(G) < 1e-9),
-    "equal but for signs": (0.003, lambda G: equal_off_diagonal(np.abs(G)) > 0 and np.ptp(G - np.eye(len(G))) > 1),
+    "equal but for signs": (
+        0.003,
+        lambda G: 0 < equal_off_diagonal(np.abs(G)) < 1 and np.min(G) < 0 < np.max(G - np.eye(len(G))),
+    ),
     "equicorrelated": (0.01, lambda G: equal_off_diagonal(G) > 0),
     "negatively so": (0.02, lambda G: equal_off_diagonal(G) < 0),
     "negatively so, singular": (0.002, lambda G: len(G) > 2 and (len(G) - 1) * equal_off_diagonal(G) < -1 + 1e-9),
