@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 
 from bounds._certificate import Certificate, Hypothesis, certify
-from bounds._expansion_sides import kernel, kernel_exactly, known_degree, rest, rest_in_balls, terms, terms_exactly
+from bounds._expansion_sides import (
+    kernel,
+    kernel_exactly,
+    known_degree,
+    rest,
+    rest_in_balls,
+    strengths,
+    strengths_in_balls,
+    terms,
+    terms_exactly,
+)
 from bounds._scalar import correlations
 from bounds._strengths import strength
 from hermite._activation import ActivationLike
@@ -48,7 +58,7 @@ def parseval(sigma: ActivationLike, degree: int, *, exact: bool = False) -> Cert
     slack, bar = np.where(complete, 0, slack), np.where(complete, 0, bar)
     return certify(
         "h2",
-        "Parseval's identity",
+        "arXiv:2305.18399, section 3 (Parseval's identity)",
         1 - slack,
         np.ones(degree + 1),
         slack=slack,
@@ -138,29 +148,33 @@ def dual_series(sigma: ActivationLike, rho: Any, degree: int, *, exact: bool = F
     )
 
 
-def strength_range(sigma: ActivationLike) -> Certificate:
+def strength_range(sigma: ActivationLike, *, exact: bool = False) -> Certificate:
     """The isometry strength lies between 1 and 2: 1 just for affine activations, 2 just for those without slope.
 
     beta = 2 - c_1^2/(c_1^2 + c_2^2 + ...): sides "lower", 1 <= beta, an equation iff sigma is affine, and "upper",
     beta <= 2, an equation iff c_1 = 0, as for every even sigma.
 
-    sigma: anything `hermite.activation` accepts. Raises ConstantActivationError for a constant sigma, and as
-    `hermite.isometry_strength`, whose error is counted; both slacks are known without cancellation.
+    sigma: anything `hermite.activation` accepts.  exact: decide by ball arithmetic (extra `rigor`; no callables);
+    polynomials in exact numbers are decided by their rational weights anyway. Raises ConstantActivationError for a
+    constant sigma, and as `hermite.isometry_strength`, whose error is counted; both slacks are known without
+    cancellation.
     Source: arXiv:2305.18399, section 5 and Table B.1.
 
     >>> certificate = strength_range("relu")
     >>> certificate.verdict.name, certificate.slack.round(6).tolist()
     ('HOLDS', [0.266529, 0.733471])
     """
-    known = strength(Layer(sigma))
-    beta = 1.0 + known.excess
+    layer = Layer(sigma)
+    beta = 1.0 + strength(layer).excess
+    slack, bar = (strengths_in_balls if exact else strengths)(layer)
     return certify(
         "strength-range",
         "arXiv:2305.18399, section 5",
         [1.0, beta],
         [beta, 2.0],
-        slack=[known.excess, known.r],
-        tolerance=[known.error, max(known.r - known.low, known.high - known.r)],
+        slack=slack,
+        tolerance=bar,
         sides=("lower", "upper"),
+        exact=exact,
         statement="1 <= beta; beta <= 2",
     )

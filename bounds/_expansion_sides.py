@@ -12,13 +12,25 @@ from numpy.typing import NDArray
 
 from bounds._polynomial import rational_weights
 from bounds._strengths import degree as written_degree
+from bounds._strengths import strength
 from hermite._build import reduced_dual
 from hermite._numeric import basic, coefficients, is_constant, scaled_coefficients, varying
 from hermite._polynomials import polynomials
 from hermite.errors import MissingDependencyError, PrecisionError
 from meanfield._layer import Layer
 
-__all__ = ["CRAMER", "kernel", "kernel_exactly", "known_degree", "rest", "rest_in_balls", "terms", "terms_exactly"]
+__all__ = [
+    "CRAMER",
+    "kernel",
+    "kernel_exactly",
+    "known_degree",
+    "rest",
+    "rest_in_balls",
+    "strengths",
+    "strengths_in_balls",
+    "terms",
+    "terms_exactly",
+]
 
 Floats: TypeAlias = NDArray[np.float64]
 Sides: TypeAlias = tuple[Any, Any, Any, Any]  # lhs, rhs, slack, tolerance
@@ -77,6 +89,40 @@ def rest_in_balls(layer: Layer, top: int, complete: NDArray[np.bool_]) -> tuple[
         if all(b < abs(s) or done for s, b, done in zip(slack, bar, complete.tolist(), strict=True)):
             break
     return slack, bar
+
+
+# ---- beta - 1 and r = 2 - beta -------------------------------------------------------------------------------
+
+
+def strengths(layer: Layer) -> tuple[list[float], list[float]]:
+    """Both, and their errors; those of beta - 1 without the rounding of beta to a float."""
+    known = strength(layer)
+    bars = [known.error, max(known.r - known.low, known.high - known.r)]
+    if rational_weights(layer.sigma) is None and known.excess:
+        low = varying(layer.sigma)
+        e, s = low.error, low.second / low.variance
+        bars[0] = 10.0 * e * known.excess + e * math.sqrt(known.excess * s) + e * e * s
+    return [known.excess, known.r], bars
+
+
+def strengths_in_balls(layer: Layer) -> tuple[Any, Any]:
+    """The same in balls, with as many digits as tell them from 0 where they are not."""
+    from hermite.certified import moments
+    from hermite.certified._flint import precision
+
+    floats, bars = strengths(layer)
+    equal = [not slack and not bar for slack, bar in zip(floats, bars, strict=True)]
+    for digits in () if all(equal) or rational_weights(layer.sigma) else _DIGITS:
+        with precision(4 * digits + 64):
+            found = moments(layer.sigma, 1, digits=digits)
+            c, whole = found.coefficients[1].ball(), found.variance.ball()
+            slack, bar = _fractions([found.residual.ball() / whole, c * c / whole])
+        if all(b < s or same for s, b, same in zip(slack, bar, equal, strict=True)):
+            break
+    else:
+        return floats, bars
+    pairs = [(0, 0) if same else (s, b) for s, b, same in zip(slack, bar, equal, strict=True)]
+    return tuple(zip(*pairs, strict=True))  # type: ignore[return-value]
 
 
 # ---- the series of the dual: three sides, m points -----------------------------------------------------------
