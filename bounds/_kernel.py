@@ -147,16 +147,19 @@ def _distances(step: Step, found: Convergence, rho0: float, depth: int) -> tuple
         return out, errors
     rho, error = np.array([rho0]), 0.0
     star = 0.0 if found.case == 1 else found.fixed_point.rho
-    near = np.array([1.0 - rho0]) if rho0 > 0.0 else None
+    known = 2.0 * EPS if star else 0.0  # of rho*, or of its distance from 1
+    near, relative = np.array([1.0 - rho0]), 0.0
     for l in range(depth + 1):
-        # next to 1 the distance from 1 is carried along, since 1 may repel
-        out[l] = abs(rho[0] - star) if near is None or near[0] > 0.5 else abs(near[0] - (1.0 - star if star else 1.0))
-        errors[l] = error + (2.0 * EPS if star else 0.0) * (out[l] > 0.0)
+        if near[0] <= 0.5:  # 1 may repel: the distance from it is carried along, and its elasticity is at most 1
+            out[l], error = abs(near[0] - (below if star else 1.0)), relative * float(near[0])
+            rho, relative = 1.0 - near, relative + 2.0 * step.rounding
+            near = step.complement(near)
+        else:
+            out[l], near = abs(rho[0] - star), np.ones(1)
+        errors[l] = error + known * (out[l] > 0.0)
         largest = float(abs(rho[0]))
         error = step.spread(largest, error) if found.case == 1 else _spread(step, largest, error)
         rho = step(rho)
-        if near is not None:
-            near = step.complement(near)
     return out, errors
 
 

@@ -301,6 +301,14 @@ def test_the_modulus_is_attained_by_odd_and_even_maps() -> None:
     assert dual_series("relu", -0.7, 3).slack[1, 0] > 0.1
 
 
+def test_at_minus_1_the_series_of_odd_and_even_maps_is_an_equation() -> None:
+    for sigma in ("tanh", "sign", "abs", "cos"):
+        certificate = dual_series(sigma, -1.0, 3)
+        assert certificate.slack[0, 0] == certificate.tolerance[0, 0] == 0.0
+    mixed = dual_series("exp", -1.0, 3)
+    assert mixed.slack[0, 0] > mixed.tolerance[0, 0] > 0.0
+
+
 def test_smaller_remainders_of_the_series_fail() -> None:
     """One term less in the tail, one power more, 1 % less; and the moduli in the other order."""
     certificate = dual_series("He(1, x) + He(3, x) + He(4, x)", [0.5, -0.5], 2, exact=True)

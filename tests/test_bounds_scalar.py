@@ -50,16 +50,20 @@ def mp_map(sigma: str, rho: float) -> Any:
             return mpmath.expm1(x) / mpmath.expm1(1)
         if sigma == "sin":
             return mpmath.sinh(x) / mpmath.sinh(1)
+        if sigma == "nearly linear":  # He_1 + He_2/1000
+            return (x + x**2 / 10**6) / (1 + mpmath.mpf(10) ** -6)
         return (x + 4 * x**2) / 5  # He_1 + 2 He_2
 
 
 CLOSED = [("relu", "relu"), ("sign", "sign"), ("exp", "exp"), ("sin", "sin"), ("mixed", "He(1, x) + 2*He(2, x)")]
+CLOSED += [("nearly linear", "He(1, x) + He(2, x)/1000")]
 BETA = {
     "relu": lambda: (3 * mpmath.pi - 4) / (2 * mpmath.pi - 2),
     "sign": lambda: 2 - 2 / mpmath.pi,
     "exp": lambda: 2 - 1 / mpmath.expm1(1),
     "sin": lambda: 2 - 1 / mpmath.sinh(1),
     "mixed": lambda: mpmath.mpf(9) / 5,
+    "nearly linear": lambda: 2 - 1 / (1 + mpmath.mpf(10) ** -6),
 }
 
 
@@ -68,9 +72,10 @@ BETA = {
 
 @pytest.mark.parametrize(("name", "sigma"), CLOSED)
 def test_both_sides_are_those_of_40_digits(name: str, sigma: str) -> None:
-    points = [0.25, 0.9, -0.5, -0.96, 1 - 2.0**-30, 2.0**-20]
+    points = [0.25, 0.9, -0.5, -0.96, 1 - 2.0**-30, 2.0**-20, -1 + 2.0**-30]
     certificate = dual_contraction(sigma, points)
-    assert certificate.holds
+    assert FAILS not in certificate.verdicts
+    assert certificate.holds or dual_contraction(sigma, points, exact=True).holds
     with mpmath.workdps(40):
         beta = BETA[name]()
         r = 2 - beta
@@ -133,6 +138,13 @@ def test_h_cannot_be_r() -> None:
 def test_every_correlation(rho: float) -> None:
     for sigma in ("relu", "exp", "He(2, x) + He(3, x)"):
         assert FAILS not in dual_contraction(sigma, rho).verdicts
+
+
+@pytest.mark.parametrize("sigma", ["relu", "He(2, x)", "He(1, x) + He(2, x)", "step", "cube"])
+def test_what_underflows_is_no_counterexample(sigma: str) -> None:
+    certificate = dual_contraction(sigma, [5e-324, -5e-324, 1e-320, 1e-300, -1e-200])
+    assert FAILS not in certificate.verdicts
+    assert not np.isnan(certificate.slack).any()
 
 
 @pytest.mark.parametrize("rho", [1.5, math.nan, "a", [[0.1]], [], None])
