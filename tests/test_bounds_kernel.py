@@ -102,6 +102,21 @@ def test_distances_to_the_tolerance_that_is_claimed(layer: Layer, mapped: Any, s
             rho = mapped(rho)
 
 
+@pytest.mark.parametrize("offset", [2.0**-30, -(2.0**-30), 2.0**-44, 0.5])
+def test_bounds_next_to_rho_star_to_the_tolerance_that_is_claimed(offset: float) -> None:
+    """kappa = (3/10 + rho^2)/1.3 has rho* = .3 and the slope 6/13 there; |rho_0 - rho*| is a difference of both."""
+    layer, rho0 = Layer("He(2, x) + sqrt(3/10)", normalization="rms"), 0.3 + offset
+    certificate = kernel_convergence(layer, rho0, 20)
+    assert FAILS not in certificate.verdicts
+    with mpmath.workdps(60):
+        star, slope, start = mpmath.mpf(3) / 10, mpmath.mpf(6) / 13, mpmath.mpf(rho0)
+        for l in range(1, 21):
+            odds = (start - star) / (1 - start) / (2 - slope) ** l
+            true = (1 - star) * odds / (1 + odds) if start > star else slope**l * (star - start)
+            assert abs(certificate.rhs[l] - true) <= certificate.tolerance[l]
+            assert certificate.tolerance[l] <= 1e-12
+
+
 def test_layers_without_a_map_of_correlations_are_refused() -> None:
     for claim in (kernel_convergence, schwarz_pick):
         with pytest.raises(ValueError, match="variance_map"):
