@@ -29,12 +29,14 @@ from bounds import (
     rms_determinant_sandwich,
     sharp_determinant_bound,
 )
+from bounds._determinants import _RMS_ERROR, _exact_gap_sides
 from bounds._extremal_strategies import correlations, equal_correlations
 from bounds._losses import CERTAIN, Loss, at_most, loss_of, loss_of_factors, loss_of_gamma, loss_of_gamma_minus
 from bounds._proven import Between, gamma_between, gamma_minus_between, log_between, settled, sqrt_between
 from bounds._sides import Sides, common_correlation
 from bounds.strategies import correlation_matrices
 from meanfield import correlation, gram, isometry_gap
+from meanfield._functionals import rms_offdiagonal
 
 HOLDS, FAILS, UNDECIDED, NOT_APPLICABLE = Verdict
 F = Fraction
@@ -258,8 +260,11 @@ def test_slacks_near_the_identity_are_decided(scale: float) -> None:
 @each
 @pytest.mark.parametrize("rho", [1e-150, 1e-170, 1e-300])
 def test_correlations_whose_squares_underflow(claim: Callable[..., Certificate], rho: float) -> None:
-    G = np.eye(3) + rho * np.array([[0, 1, 1], [1, 0, -1], [1, -1, 0]])
-    assert claim(G).verdict in (HOLDS, UNDECIDED)
+    G = np.eye(3) + rho * np.array([[0, 1, 0.5], [1, 0, -1], [0.5, -1, 0]])
+    certificate = claim(G)
+    assert certificate.verdict in (HOLDS, UNDECIDED)
+    # both sides round to one number, and that proves nothing
+    assert np.all(np.ravel(certificate.tolerance) > 0)
     certificate = claim(G, exact=True)
     assert certificate.holds
     assert np.all(np.isfinite(np.ravel(certificate.slack)))
@@ -500,6 +505,9 @@ def test_losses_are_compared_by_their_difference() -> None:
     assert at_most(infinite, infinite)[2:] == (0.0, 0.0)
     assert at_most(unknown, infinite).tolerance == pytest.approx(math.exp(-3.0), rel=1e-12)
     assert at_most(near, near, equal=True)[2:] == (0.0, 0.0)
+    # what the larger number may be off by, and the rounding of the difference
+    assert at_most(Loss(2e-20, 2e-20, 2e-20), near).tolerance == pytest.approx(2e-22, rel=0.01)
+    assert at_most(Loss(1.0, 1.0, math.nextafter(1.0, 2.0)), CERTAIN).tolerance > 1e-15  # type: ignore[operator]
 
 
 @given(correlation_matrices(max_n=5))
@@ -525,4 +533,40 @@ def test_settling_ends_where_sides_are_equal() -> None:
     found = settled(sides, most_digits=100)
     assert found.slack == 0
     assert 0 < found.tolerance < 1e-60  # type: ignore[operator]
-    assert settled(lambda _: (Between.exactly(1), Between.exactly(1))) == Sides(1, 1, 0, 0)
+    asked: list[int] = []
+
+    def known(digits: int) -> tuple[Between, Between]:
+        asked.append(digits)
+        return Between.exactly(1), Between.exactly(1)
+
+    assert settled(known) == Sides(1, 1, 0, 0)
+    assert len(asked) == 1
+
+
+def test_settling_goes_on_until_the_slack_has_17_digits() -> None:
+    tiny = F(1, 10**35)
+    found = settled(lambda digits: (sqrt_between(F(2), digits), sqrt_between(F(2), 200) + tiny))
+    assert 0 < found.tolerance < tiny / 10**17  # type: ignore[operator]
+    assert abs(found.slack - tiny) <= found.tolerance  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("n", [3, 20, 300])
+def test_the_rms_correlation_is_known_to_its_error(n: int) -> None:
+    G = np.random.default_rng(n).uniform(-1, 1, (n, n)) / 3
+    G = np.where(np.eye(n), 1.0, (G + G.T) / 2)
+    off = [F(x) for x in G[~np.eye(n, dtype=bool)].tolist()]
+    with mpmath.workdps(40):
+        true = mpmath.sqrt(mpf(sum((x * x for x in off), F(0)) / len(off)))
+        assert abs(float(rms_offdiagonal(G)) / true - 1) <= _RMS_ERROR / 2
+
+
+@given(correlation_matrices(min_n=2, max_n=5, max_correlation=0.1, exact=True))
+def test_exact_gaps_prove_their_digits(G: Rows) -> None:
+    largest, square = statistics(G)
+    sides = _exact_gap_sides(tuple(map(tuple, G)), largest, square)
+    assume(largest > 0)
+    slacks, bars = sides.slack, sides.tolerance
+    with mpmath.workdps(400):
+        for slack, bar, true in zip(slacks, bars, gap_by_definition(G, mpf(leibniz(G))), strict=True):  # type: ignore[arg-type]
+            assert abs(mpf(F(slack)) - true) <= mpf(F(bar))
+            assert slack > 10**17 * bar > 0

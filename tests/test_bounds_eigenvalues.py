@@ -13,11 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bounds import Verdict, certify, gap_from_smallest_eigenvalue, schur_product_eigenvalue
-from bounds._eigenvalues import _distance
+from bounds._eigenvalues import _distance, _gap_sides, _schur_sides
 from bounds._extremal_strategies import correlations, equal_correlations, pairs
 from bounds._largest_root import LargestRoot
+from bounds._losses import Loss
+from bounds._proven import sqrt_between
 from bounds.strategies import correlation_matrices
-from meanfield import isometry, isometry_gap
+from meanfield import GapEstimate, isometry, isometry_gap
 
 HOLDS, FAILS, UNDECIDED, NOT_APPLICABLE = Verdict
 F = Fraction
@@ -145,7 +147,7 @@ def test_identities_and_singular_matrices(n: int, exact: bool) -> None:
     for B in (np.eye(n), np.ones((n, n))):
         certificate = schur_product_eigenvalue(A, B, exact=exact)
         assert certificate.verdicts[0] is HOLDS
-        assert certificate.holds or not exact
+        assert certificate.holds or (not exact and B[0].all())
         assert certificate.slack[0] == 0.0  # type: ignore[index]
 
 
@@ -227,7 +229,30 @@ def test_opposed_correlations_do_not(exact: bool) -> None:
     certificate = gap_from_smallest_eigenvalue(G, exact=exact)
     assert certificate.holds
     assert certificate.lhs[0] == pytest.approx(0.25 / (2 * 1.5) * 2, rel=1e-13)  # type: ignore[index]
+    assert certificate.rhs[2:].tolist() == pytest.approx([0.5, math.log(2)], rel=1e-13)  # type: ignore[index]
     assert certificate.slack[1] > 0.01  # type: ignore[index]
+
+
+def test_an_irrational_eigenvalue_next_to_0() -> None:
+    """A chain of correlations c has mu = sqrt(2) c, here 1 - 1e-60."""
+    c = sqrt_between(F(1, 2), 60).low
+    certificate = gap_from_smallest_eigenvalue([[1, c, 0], [c, 1, c], [0, c, 1]], exact=True)
+    assert certificate.verdicts == (HOLDS,) * 4
+    assert certificate.rhs[3] > 60 * math.log(10)  # type: ignore[index]
+
+
+def test_errors_of_gaps_and_determinants_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the factorisation had lost most digits: a tenth of the loss of A, and a tenth of the gap of G."""
+    A, B = np.where(np.eye(3), 1.0, [[0, 0.5, 0.25]] * 3), np.eye(3)
+    A, B[0, 1], B[1, 0] = (A + A.T) / 2, 0.25, 0.25
+    before = _schur_sides(A, B)
+    losses = iter([Loss(1.0, 0.9, 1.1), Loss(0.5, 0.5, 0.5), Loss(0.1, 0.1, 0.1)])
+    monkeypatch.setattr("bounds._eigenvalues.loss_of", lambda C: next(losses))
+    sides = _schur_sides(A, B)
+    assert sides.tolerance[1] > 0.2 * math.exp(-1) * -math.expm1(-0.5) > before.tolerance[1]  # type: ignore[index]
+    rough = GapEstimate(0.1, 0.01, "resolved")
+    monkeypatch.setattr("bounds._eigenvalues.estimate_isometry_gap", lambda C: rough)
+    assert _gap_sides(A).tolerance[1] >= 0.01  # type: ignore[index]
 
 
 @both
@@ -265,6 +290,8 @@ def test_gaps_of_small_correlations(rho: float) -> None:
     """For n = 2 "lower" and "square" are mu^4/4 and mu^3/2 apart; at 1e-300 that is far below float64."""
     for G in (np.array([[1.0, rho], [rho, 1.0]]), np.where(np.eye(3), 1.0, -rho)):
         assert gap_from_smallest_eigenvalue(G).verdict in (HOLDS, UNDECIDED)
+        # where both sides underflow, that proves nothing
+        assert np.all(np.delete(gap_from_smallest_eigenvalue(G).tolerance, 1) > 0)  # type: ignore[arg-type]
         certificate = gap_from_smallest_eigenvalue(G, exact=True)
         assert certificate.holds
         assert np.all(np.isfinite(certificate.slack))
@@ -303,7 +330,13 @@ def test_distances_in_floats_are_bracketed(G: np.ndarray) -> None:
     with mpmath.workdps(60):
         mu = max(-eigenvalues(G)[0], mpmath.mpf(0))
         assert low - mpmath.mpf("1e-50") <= mu <= high + mpmath.mpf("1e-50")
-    assert low <= value <= high
+    assert float(np.abs(G - np.eye(len(G))).max()) <= low <= value <= high
+
+
+def test_distances_of_equal_correlations_are_exact() -> None:
+    for rho in (1e-200, 0.1, 1 - 1e-12):
+        assert _distance(np.where(np.eye(5), 1.0, rho)) == (rho, rho, rho)
+    assert _distance(np.array([[1.0, -0.1], [-0.1, 1.0]])) == (0.1, 0.1, 0.1)
 
 
 @given(correlation_matrices(max_n=6), st.sampled_from([0, -30, -600]), st.sampled_from([5, 30, 100]))
