@@ -58,8 +58,6 @@ class LargestRoot:
         n = len(other._polynomial) - 1
         theirs = _squarefree([c * ratio ** (n - k) for k, c in enumerate(other._polynomial)])
         shared = _common(mine, theirs)
-        if len(shared) == 1:
-            return False
         return all(_exceeding(shared, _below_last(polynomial)) > 0 for polynomial in (mine, theirs))
 
     def _narrow(self, bits: int) -> None:

@@ -22,7 +22,18 @@ from bounds import (
     normalization_gain,
     sharp_normalization_gain,
 )
-from bounds._gains import exact_gain_sides, exact_sharp_sides, gain_sides, is_extremal, sharp_sides
+from bounds._gains import (
+    _sharp,
+    _unbiased,
+    exact_gain_sides,
+    exact_sharp_sides,
+    gain_between,
+    gain_sides,
+    is_extremal,
+    least_gain_between,
+    sharp_sides,
+)
+from bounds._normalization import _exact_squares, _squares
 from bounds.strategies import batches, psd_matrices
 from meanfield import gram, input_gram, isometry, isometry_gap
 
@@ -96,6 +107,30 @@ def test_exact_sides_prove_their_digits_and_are_decided(given_squares: list[floa
     assert (slacks[0] == 0) == is_extremal(exact)
     assert slacks[0] == 0 or slacks[0] > bars[0] > 0
     assert (slacks[1] == 0) == (len(set(exact)) == 1)
+
+
+@given(squares(), st.sampled_from([3, 6, 12]))
+def test_proven_brackets_are_wide_enough_with_few_digits(given_squares: list[float], digits: int) -> None:
+    exact = [F(q) for q in given_squares]
+    plain, sharp, unbiased, gain = by_definition(exact)
+    with mpmath.workdps(700):
+        for bracket, true in (
+            (gain_between, gain),
+            (least_gain_between, plain),
+            (_sharp, sharp if not is_extremal(exact) else gain),
+            (_unbiased, unbiased),
+        ):
+            found = bracket(exact, digits)
+            assert number(found.low) - mpmath.mpf("1e-400") <= true <= number(found.high) + mpmath.mpf("1e-400")
+
+
+@given(squares(), st.integers(0, 2**7 - 1))
+def test_errors_of_lengths_move_no_more_than_the_tolerance(given_squares: list[float], signs: int) -> None:
+    relative, q = 1e-10, np.array(given_squares)
+    moved = q * (1 + relative * np.array([1 if signs >> i & 1 else -1 for i in range(len(q))]))
+    one, other = gain_sides(q, relative=relative), gain_sides(moved, relative=relative)
+    change = (one.rhs - one.lhs) - (other.rhs - other.lhs)  # type: ignore[operator]
+    assert abs(change) <= one.tolerance  # type: ignore[operator]
 
 
 def test_the_bounds_are_ordered() -> None:
@@ -252,6 +287,26 @@ def test_rows_of_very_different_lengths(exact: bool) -> None:
     X = np.array([[1.0, 2.0, 3.0, 7.0], [4.0, 0.0, 0.0, 1.0], [1.0, 5.0, 1.0, 2.0]])
     X *= np.array([[1e-149], [1.0], [1e148]])
     assert layer_norm_gain(X, exact=exact).holds
+
+
+@pytest.mark.parametrize("eps", [1e200, 10**400, F(1, 10**400), 1e-320])
+@pytest.mark.parametrize("scale", [1e-140, 1.0, 1e140])
+def test_eps_of_any_size(scale: float, eps: Any) -> None:
+    """Lengths go up with eps for small inputs, and are all 1 for large ones; neither overflows."""
+    X = scale * np.array([[1.0, 2.0, 3.0, 7.0], [4.0, 0.0, 0.0, 1.0], [1.0, 5.0, 1.0, 2.0]])
+    assert layer_norm_gain(X, eps).verdict in (HOLDS, UNDECIDED)
+    assert layer_norm_gain(X, eps, exact=True).holds
+
+
+@pytest.mark.parametrize("d", [2, 5, 64, 1000])
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e12])
+def test_squared_lengths_are_known_to_their_error(d: int, offset: float) -> None:
+    X = np.random.default_rng(d).standard_normal((3, d)) + offset
+    squares, relative = _squares(X, "input")
+    exact = _exact_squares([[F(x) for x in row] for row in X.tolist()])
+    errors = [abs(F(q) / true - 1) for q, true in zip(squares.tolist(), exact, strict=True)]
+    assert max(errors) <= F(relative)
+    assert relative < 1e-13
 
 
 def test_lengths_beyond_float64_are_refused_but_for_exact_ones() -> None:
