@@ -17,7 +17,7 @@ from bounds._ball_maps import BallMap
 from bounds._balls import Balls, ball_log
 from bounds._certificate import Certificate, Hypothesis, Verdict
 from bounds._depth import Run, start
-from bounds._judge import PATIENCE
+from bounds._judge import LIMIT, PATIENCE
 from hermite.certified._flint import Ball, arb, exact, precision
 from hermite.errors import PrecisionError
 from meanfield._exact import Rows, as_fractions, eliminate
@@ -57,15 +57,24 @@ def ball_run(plain: Run, G0: Any, bits: int) -> BallRun:
     rows = as_fractions(plain.C if np.asarray(G0).dtype.kind == "f" else G0, name="G0")
     if any(row[i] != 1 for i, row in enumerate(rows)) or rows != tuple(zip(*rows, strict=True)):
         raise ValueError("G0 must be symmetric with diagonal 1, and exactly so where its entries are exact")
-    return BallRun(**{f.name: getattr(plain, f.name) for f in fields(plain)}, rows=rows, bits=bits)
+    return BallRun(
+        **{f.name: getattr(plain, f.name) for f in fields(plain)},
+        rows=rows,
+        bits=bits,
+        deadline=time.monotonic() + LIMIT.get(),
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class BallRun(Run):
-    """rows: G_0 exactly; bits: the precision, in whose scope it is used.  Names and meanings are those of `Run`."""
+    """rows: G_0 exactly; bits: the precision, in whose scope it is used; deadline: of time.monotonic.
+
+    Names and meanings are those of `Run`.
+    """
 
     rows: Rows = ()
     bits: int = 128
+    deadline: float = math.inf
 
     # ---- what is exact about G_0 --------------------------------------------------------------------------
 
@@ -118,6 +127,8 @@ class BallRun(Run):
         path = [rho]
         for layer in self.layers:
             path.append(self.maps[layer](path[-1]))
+            if time.monotonic() > self.deadline:
+                raise PrecisionError(f"not proven within {LIMIT.get():g} s: {len(self.layers)} layers, n = {self.n}")
         return path
 
     @cached_property

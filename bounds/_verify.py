@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from bounds._certificate import Certificate, Verdict, worst
-from bounds._judge import PATIENCE
+from bounds._judge import LIMIT, PATIENCE
 from hermite._activation import Activation, activation
 from hermite.errors import MissingDependencyError, PrecisionError
 from meanfield._layer import Layer
@@ -204,13 +204,14 @@ def _certificate(claim: Claim, arguments: Any) -> Certificate:
     certificate = claim(*arguments)
     if certificate.verdict is not Verdict.UNDECIDED or not claim.has_exact:
         return certificate
-    token = PATIENCE.set(_PATIENCE)
+    token, limit = PATIENCE.set(_PATIENCE), LIMIT.set(4 * _PATIENCE)
     try:
         return claim(*arguments, exact=True)  # rounding exceeded the slack: rational or ball arithmetic decides
     except (MissingDependencyError, PrecisionError):
         return certificate
     finally:
         PATIENCE.reset(token)
+        LIMIT.reset(limit)
 
 
 def _text(sigma: Any) -> str:
