@@ -155,18 +155,18 @@ def test_reference_values() -> None:
     assert leibniz(G) == F(11, 16)
     for exact in (False, True):
         d1 = sharp_determinant_bound(G, exact=exact)
-        assert (d1.lhs, d1.rhs) == (pytest.approx(0.0, abs=1e-15), pytest.approx(11 / 16, rel=1e-14))
+        assert (d1.lhs, d1.rhs) == (pytest.approx(0.0, abs=1e-15), pytest.approx(11 / 16, rel=1e-14, abs=0))
         d2 = rms_determinant_sandwich(G, exact=exact)
         t = math.sqrt(1 / 8)
-        assert d2.lhs[0] == pytest.approx((1 - 2 * t) * (1 + t) ** 2, rel=1e-13)  # type: ignore[index]
-        assert d2.rhs[1] == pytest.approx((1 - t) ** 2 * (1 + 2 * t), rel=1e-13)  # type: ignore[index]
+        assert d2.lhs[0] == pytest.approx((1 - 2 * t) * (1 + t) ** 2, rel=1e-13, abs=0)  # type: ignore[index]
+        assert d2.rhs[1] == pytest.approx((1 - t) ** 2 * (1 + 2 * t), rel=1e-13, abs=0)  # type: ignore[index]
         d3 = gap_from_rms(G, exact=exact)
         assert d3.verdicts == (HOLDS, NOT_APPLICABLE)
-        assert d3.lhs[0] == pytest.approx(-math.log(11 / 16) / 3, rel=1e-13)  # type: ignore[index]
-        assert d3.rhs[0] == pytest.approx(4 / 8 / (4 * (1 - 2 * t)), rel=1e-13)  # type: ignore[index]
+        assert d3.lhs[0] == pytest.approx(-math.log(11 / 16) / 3, rel=1e-13, abs=0)  # type: ignore[index]
+        assert d3.rhs[0] == pytest.approx(4 / 8 / (4 * (1 - 2 * t)), rel=1e-13, abs=0)  # type: ignore[index]
         d4 = determinant_products(G, exact=exact)
-        assert d4.lhs.tolist() == pytest.approx([11 / 16, 11 / 16, 1 / 64, 1 / 32], rel=1e-13)  # type: ignore[union-attr]
-        assert d4.rhs.tolist() == pytest.approx([1, 45 / 64, 11 / 16, 11 / 16], rel=1e-13)  # type: ignore[union-attr]
+        assert d4.lhs.tolist() == pytest.approx([11 / 16, 11 / 16, 1 / 64, 1 / 32], rel=1e-13, abs=0)  # type: ignore[union-attr]
+        assert d4.rhs.tolist() == pytest.approx([1, 45 / 64, 11 / 16, 11 / 16], rel=1e-13, abs=0)  # type: ignore[union-attr]
 
 
 # --- equalities ---------------------------------------------------------------------------------------------
@@ -491,22 +491,22 @@ def test_gammas_in_three_arithmetics(n: int, t: Fraction) -> None:
         ):
             assert mpf(between.low) - mpmath.mpf("1e-50") <= true <= mpf(between.high) + mpmath.mpf("1e-50")
             assert loss.low - 1e-16 * loss.low <= n * true <= loss.high + 1e-16 * loss.high
-            assert loss.value == pytest.approx(float(n * true), rel=1e-13)
-            assert exact_loss is None or exact_loss.value == pytest.approx(float(n * true), rel=1e-13)
+            assert loss.value == pytest.approx(float(n * true), rel=1e-13, abs=0)
+            assert exact_loss is None or exact_loss.value == pytest.approx(float(n * true), rel=1e-13, abs=0)
 
 
 def test_losses_are_compared_by_their_difference() -> None:
     near, nearer = Loss(1e-20, 0.99e-20, 1.01e-20), Loss(1e-22, 0.99e-22, 1.01e-22)
     sides = at_most(near, nearer)
-    assert sides.slack == pytest.approx(9.9e-21, rel=1e-12)
-    assert sides.tolerance == pytest.approx(1.01e-20 * 0.02, rel=0.01)
+    assert sides.slack == pytest.approx(9.9e-21, rel=1e-12, abs=0)
+    assert sides.tolerance == pytest.approx(1.01e-20 * 0.02, rel=0.01, abs=0)
     infinite, unknown = Loss(math.inf, math.inf, math.inf), Loss(math.inf, 3.0, math.inf)
     assert at_most(infinite, CERTAIN)[2:] == (0.0, 1.0)
     assert at_most(infinite, infinite)[2:] == (0.0, 0.0)
-    assert at_most(unknown, infinite).tolerance == pytest.approx(math.exp(-3.0), rel=1e-12)
+    assert at_most(unknown, infinite).tolerance == pytest.approx(math.exp(-3.0), rel=1e-12, abs=0)
     assert at_most(near, near, equal=True)[2:] == (0.0, 0.0)
     # what the larger number may be off by, and the rounding of the difference
-    assert at_most(Loss(2e-20, 2e-20, 2e-20), near).tolerance == pytest.approx(2e-22, rel=0.01)
+    assert at_most(Loss(2e-20, 2e-20, 2e-20), near).tolerance == pytest.approx(2e-22, rel=0.01, abs=0)
     assert at_most(Loss(1.0, 1.0, math.nextafter(1.0, 2.0)), CERTAIN).tolerance > 1e-15  # type: ignore[operator]
 
 
@@ -522,7 +522,7 @@ def test_losses_bracket_the_determinant(G: np.ndarray) -> None:
 def test_losses_of_factors() -> None:
     assert loss_of_factors([]) == loss_of_factors([(0.0, 1.0)]) == CERTAIN
     assert loss_of_factors([(1.0, 0.0), (0.5, 0.5)]).value == math.inf
-    assert loss_of_factors([(1e-20, 1.0), (0.75, 0.25)]).value == pytest.approx(math.log(4), rel=1e-15)
+    assert loss_of_factors([(1e-20, 1.0), (0.75, 0.25)]).value == pytest.approx(math.log(4), rel=1e-15, abs=0)
 
 
 def test_settling_ends_where_sides_are_equal() -> None:

@@ -100,7 +100,7 @@ def test_an_equality_of_irrational_eigenvalues_is_decided() -> None:
         certificate = schur_product_eigenvalue(A, B, exact=True)
         assert certificate.verdicts == (HOLDS, HOLDS)
         assert (certificate.slack[0], certificate.tolerance[0]) == (0.0, 0.0)  # type: ignore[index]
-        assert certificate.lhs[0] == pytest.approx(math.sqrt(0.5) * float(c), rel=1e-15)  # type: ignore[index]
+        assert certificate.lhs[0] == pytest.approx(math.sqrt(0.5) * float(c), rel=1e-15, abs=0)  # type: ignore[index]
     near = [row[:] for row in B]
     near[0][1] = near[1][0] = F(1, 3) - F(1, 10**40)
     certificate = schur_product_eigenvalue(A, near, exact=True)
@@ -112,7 +112,7 @@ def test_other_irrational_eigenvalues_are_not_taken_for_equal() -> None:
     h = F(1, 2)
     A = [[F(1), h, F(0)], [h, F(1), h], [F(0), h, F(1)]]
     certificate = schur_product_eigenvalue(A, A, exact=True)
-    assert certificate.lhs[0] == pytest.approx(math.sqrt(2) / 4, rel=1e-15)  # type: ignore[index]
+    assert certificate.lhs[0] == pytest.approx(math.sqrt(2) / 4, rel=1e-15, abs=0)  # type: ignore[index]
     assert certificate.rhs[0] == 0.5  # type: ignore[index]
 
 
@@ -228,8 +228,8 @@ def test_opposed_correlations_do_not(exact: bool) -> None:
     G = equicorrelated(3, F(-1, 4))
     certificate = gap_from_smallest_eigenvalue(G, exact=exact)
     assert certificate.holds
-    assert certificate.lhs[0] == pytest.approx(0.25 / (2 * 1.5) * 2, rel=1e-13)  # type: ignore[index]
-    assert certificate.rhs[2:].tolist() == pytest.approx([0.5, math.log(2)], rel=1e-13)  # type: ignore[index]
+    assert certificate.lhs[0] == pytest.approx(0.25 / (2 * 1.5) * 2, rel=1e-13, abs=0)  # type: ignore[index]
+    assert certificate.rhs[2:].tolist() == pytest.approx([0.5, math.log(2)], rel=1e-13, abs=0)  # type: ignore[index]
     assert certificate.slack[1] > 0.01  # type: ignore[index]
 
 
