@@ -8,12 +8,14 @@ function for one repeated layer, lies between x_L/R_L and psi(x_L)/R_L, which co
 
 from __future__ import annotations
 
-import math
+import operator
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from itertools import accumulate
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bounds._bracket import identical
 from bounds._certificate import Certificate, Hypothesis
@@ -24,6 +26,10 @@ from meanfield._layer import Layers
 
 __all__ = ["asymptotic_rate", "gap_rates", "mixed_layers"]
 
+Floats: TypeAlias = NDArray[np.float64]
+
+_LARGEST = 10**300
+
 
 def asymptotic_rate(layer: Layers, G0: Any, depth: int | None = None, *, exact: bool = False) -> Certificate:
     """The largest correlation decays like r^l, no faster and no slower, or like a power m_0^(k^l) where c_1 = 0.
@@ -31,12 +37,12 @@ def asymptotic_rate(layer: Layers, G0: Any, depth: int | None = None, *, exact: 
     With m_0 = max |G0_ij|, x_l = f_l(m_0), which max |G_ij| is at most (and is, if the largest entry is positive),
     R_l = r_1 ... r_l, L the depth, and k_l the product of the first powers of the maps, by logarithms
 
-        "increase"  x_(l-1)/R_(l-1) <= x_l/R_l,       "limit"  x_l/R_l <= x_L/(R_L (1 - x_L)^(1/r)),
+        "increase"  x_(l-1)/R_(l-1) <= x_l/R_l,       "limit"  x_L/R_L <= x_l/(R_l (1 - x_l)^p),  p = 1/r of the least,
         "power"     max |G_ij| <= m_0^(k_l).
 
     So x_l/r^l tends to K(m_0) in (0, inf), and the isometry gap, in the limit (1/2n) times the sum of squares of the
     correlations, decays like r^(2l) = (2 - beta)^(2l); it has been printed to decay like beta^-l. The first two need
-    r > 0 in every layer; "power" is an equation for He_k.
+    r > 0 in every layer, and are equations in the limit of small correlations; "power" is one for He_k.
 
     Proof: at the head of `bounds._rates`; |f(rho)| <= |rho|^k, since the weights from k on sum to 1.
 
@@ -56,23 +62,30 @@ def asymptotic_rate(layer: Layers, G0: Any, depth: int | None = None, *, exact: 
 def _asymptotic_rate(run: Run) -> Certificate:
     x, rate = run.mapped_largest, run.log_rate
     scaled = x - rate
-    end = x[-1].through(log_psi_from_log(run.power)) - rate[-1]
-    powers = np.array([math.prod(step.first[0] for step in run.steps[:l]) for l in range(len(run.layers) + 1)], float)
-    still = run.equal.kept
-    increase = identical(scaled.before(), scaled, still)
+    above = x.through(log_psi_from_log(run.power)) - rate
+    increase = identical(scaled.before(), scaled, run.equal.kept)
     slope = [_on(run.positive_r, side) for side in ("increase", "limit")]
     largest = run.log_largest
-    power = identical(largest, largest[0].scaled(powers), run.equal.mapped & run.equal.pure)
+    power = identical(largest, largest[0].scaled(_powers(run)), run.equal.mapped & run.equal.pure)
     return answer(
         "r1",
         "Koenigs 1884, Boettcher 1904; proof in bounds._rates",
-        [increase[0], scaled, power[0]],
-        [increase[1], end, power[1]],
+        [increase[0], scaled[-1], power[0]],
+        [increase[1], above, power[1]],
         hypotheses=[run.centred, run.separated, *slope],
         sides=("increase", "limit", "power"),
-        statement="log(x_(l-1)/R_(l-1)) <= log(x_l/R_l) <= log(psi(x_L)/R_L); log max|G_ij| <= k_l log m_0",
+        statement="log(x_(l-1)/R_(l-1)) <= log(x_l/R_l); log(x_L/R_L) <= log(psi(x_l)/R_l); log max|G_ij| <= k_l "
+        "log m_0",
         threshold_layer=0,
     )
+
+
+def _powers(run: Run) -> Floats:
+    """k_l, the product of the first powers of the first l maps; beyond 1e300 less is claimed."""
+    if not run.centred.holds:
+        return np.ones(len(run.layers) + 1)
+    products = accumulate((step.first[0] for step in run.steps), operator.mul, initial=1)
+    return np.array([float(min(k, _LARGEST)) for k in products])
 
 
 def gap_rates(layer: Layers, G0: Any, depth: int | None = None, *, exact: bool = False) -> Certificate:
@@ -105,11 +118,12 @@ def _gap_rates(run: Run) -> Certificate:
     mu, smallest = run.log_spectrum
     floor = (rms[0] + run.log_rate).through(log_gamma_floor(run.n))
     ceiling = run.log(Fraction(run.n - 1, 2)) + 2.0 * (mu - run.power * smallest + run.log_rate)
+    pair = run.n <= 2  # one correlation has no sign
     pairs = [
         (floor, gaps),
         (gaps, ceiling),
-        identical(rms.through(log_gamma(run.n)), gaps, run.equal.equicorrelated | (run.common_signs > 0)),
-        identical(gaps, rms.through(log_gamma_minus(run.n)), run.equal.opposed | (run.common_signs < 0)),
+        identical(rms.through(log_gamma(run.n)), gaps, pair | run.equal.equicorrelated | (run.common_signs > 0)),
+        identical(gaps, rms.through(log_gamma_minus(run.n)), pair | run.equal.opposed | (run.common_signs < 0)),
     ]
     unmixed, sloped, definite = run.unmixed, run.positive_r, run.definite
     sided = [(unmixed, "lower"), (sloped, "lower"), (sloped, "upper"), (definite, "upper")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,8 +32,8 @@ def uncentred_gap_sandwich(layer: Layers, G0: Any, depth: int | None = None) -> 
     a_0 the mean of the correlations, lambda_0 the smallest eigenvalue of G_0, kappa_l the map of the first l layers,
     Gamma_n(mu) the gap of n inputs with all correlations mu; compared by logarithms. Both tend to Gamma_n(rho*): with
     kappa(0) > 0 the gap does not vanish. "lower" needs G_0 >= 0, or maps that are convex and increasing on [-1, 1] (no
-    odd powers beyond the first, kappa'(-1) >= 0, as relu), and then applies where kappa_l(a_0) >= 0; "upper" is
-    infinite unless det G_0 > 0. Equations where all correlations are one rho >= 0.
+    odd powers beyond the first, kappa'(-1) >= 0, as relu), and then applies where kappa_l(a_0) >= 0; "upper" needs
+    det G_0 > 0, without which it is infinite. Equations where all correlations are one rho >= 0.
 
     Proof. The gap is at least Gamma_n(a) for a >= 0: log det is concave, and the mean of G over all permutations of the
     inputs has all correlations a. kappa is convex on [0, 1] (on [-1, 1] in the second case), so by Jensen a_(l+1) >=
@@ -58,11 +59,10 @@ def uncentred_gap_sandwich(layer: Layers, G0: Any, depth: int | None = None) -> 
     convex = stays and all(_is_convex(step) for step in run.steps)
     lower, reached = _lower(run, a0) if stays else (0.0 * run.log_gaps, np.ones(len(run.layers) + 1, dtype=bool))
     upper = run.mapped(*run.spectrum).through(log_gamma(run.n)) if stays else 0.0 * run.log_gaps
-    signs = run.common_signs
-    pairs = [
-        identical(lower, run.log_gaps, signs > 0),
-        identical(run.log_gaps, upper, np.full(len(signs), signs[0] > 0)),
-    ]
+    same = bool(np.all(run.equal.entries == run.equal.entries.max(initial=0.0)))  # and not negative
+    alike = np.full(len(run.layers) + 1, same)
+    alike[0] = run.equal.equicorrelated[0]  # up to the signs of inputs
+    pairs = [identical(lower, run.log_gaps, same | (run.common_signs > 0)), identical(run.log_gaps, upper, alike)]
     detail = f"smallest entry {run.C.min():.6g}" + ("" if nonnegative or convex else ", and a map is not convex")
     sided = Hypothesis("G0 >= 0, or convex increasing maps", nonnegative or convex, detail, side="lower")
     return answer(
@@ -70,7 +70,7 @@ def uncentred_gap_sandwich(layer: Layers, G0: Any, depth: int | None = None) -> 
         "proof in the docstring",
         [lhs for lhs, _ in pairs],
         [rhs for _, rhs in pairs],
-        hypotheses=[diagonal, sided],
+        hypotheses=[diagonal, sided, replace(run.definite, side="upper")],
         applicable=np.array([reached, np.ones_like(reached)]),
         sides=("lower", "upper"),
         statement="log Gamma_n(kappa_l(a_0)) <= log gap(G_l) <= log Gamma_n(kappa_l(1 - lambda_0))",
@@ -84,22 +84,26 @@ def relu_critical_rate(rho0: float, depth: int) -> Certificate:
     With u = (1 - rho)^(-1/2) and c = sqrt(2)/(3 pi), for the map of relu that keeps its mean (rms normalisation, or
     normalisation before the activation),
 
-        u_0 + c l  <=  u_l  <=  u_0 + c l + .092/u_0 + .613 log(1 + c l/u_0),
+        u_0 + c l  <=  u_l  <=  u_0 + c l + .062/u_0 + .414 log(1 + c l/u_0),
 
     "lower" for every rho_0 < 1, "upper" for rho_0 >= 0. So 1 - rho_l is 1/(c l)^2 in the limit.
 
-    Proof. With rho = cos t, 1 - kappa(rho) = (1 - rho) - s, s = (sin t - t cos t)/pi, and u' - u >= s u^3/2 >= c, since
-    sin t - t cos t >= (8/3) sin^3(t/2): equal at 0, with derivatives t sin t >= 2 sin t sin(t/2). And u (u' - u - c)
-    increases with t to .0612 at t = pi/2, below .613 c = .0919: u' <= u + c + .613 c/u, and u_j >= u_0 + c j, whence
-    the sum.
+    Proof. With rho = cos t, s = sin(t/2), u = 1/(sqrt(2) s): 1 - kappa(rho) = (1 - rho)(1 - q), q = (sin t - t cos t)/
+    (pi (1 - cos t)), so u' = u (1 - q)^(-1/2). And u q = 2 c g, where g = (sin t - t cos t)/((8/3) s^3) is 1 at t = 0
+    and increases, as 2t + t cos t >= 3 sin t (Cusa, Huygens): u' - u >= u q/2 = c g >= c. Upper, t <= pi/2: q' has the
+    sign of t - sin t, so q <= 1/pi, and u q <= 1/pi, both met at pi/2. With h(q) = ((1 - q)^(-1/2) - 1 - q/2)/q^2,
+    which increases, u (u' - u - c) = (u q)^2 h(q) + c (g - 1) u <= .062, since (1/pi)^2 h(1/pi) < .05203, and
+    g - 1 <= .13287 s^2 (differentiate: arcsin s <= s + .22145 s^3 for s <= 1/sqrt(2)), c .13287 s/sqrt(2) < .00997. So
+    u' <= u + c + .062/u, u_j >= u_0 + c j, and .062 times the sum of 1/(u_0 + c j) over j < l is at most the rest.
 
     rho0: in [-1, 1).  depth: a count.  Returns a certificate with sides "lower" and "upper" over layers 0..depth.
-    Raises ValueError for rho0 and depth.  Distances from 1 are known relatively, to 2e-15 in each layer.
-    Source: proof above; the monotonicity on [0, pi/2] is checked on a grid only.
+    Raises ValueError for rho0 and depth.  Distances from 1 are known relatively, to 2e-15 in each layer, which no layer
+    magnifies: kappa is convex.
+    Source: proof above.
 
     >>> certificate = relu_critical_rate(0.5, 1000)
     >>> certificate.verdict.name, certificate.lhs[0, 1000].round(3), certificate.rhs[1, 1000].round(3)
-    ('HOLDS', np.float64(151.467), np.float64(154.397))
+    ('HOLDS', np.float64(151.467), np.float64(153.446))
     """
     given = np.asarray(rho0)
     if given.shape or given.dtype.kind not in "fiu" or not -1.0 <= float(given) < 1.0:
@@ -113,7 +117,7 @@ def relu_critical_rate(rho0: float, depth: int) -> Certificate:
     u = 1.0 / np.sqrt(path)
     start = u[0]
     lower = start + _STEP * layers
-    upper = lower + 0.092 / start + 0.613 * np.log1p(_STEP * layers / start)
+    upper = lower + 0.062 / start + 0.414 * np.log1p(_STEP * layers / start)
     bar = u * (layers * 2.0 * step.rounding + 8.0 * EPS)
     exact = layers == 0.0
     return certify(
@@ -124,7 +128,7 @@ def relu_critical_rate(rho0: float, depth: int) -> Certificate:
         tolerance=np.array([np.where(exact, 0.0, bar), bar]),
         hypotheses=[Hypothesis("rho_0 >= 0", float(rho0) >= 0.0, f"rho_0 = {float(rho0):.6g}", side="upper")],
         sides=("lower", "upper"),
-        statement="u_0 + c l <= u_l; u_l <= u_0 + c l + .092/u_0 + .613 log(1 + c l/u_0), u = (1 - rho)^(-1/2)",
+        statement="u_0 + c l <= u_l; u_l <= u_0 + c l + .062/u_0 + .414 log(1 + c l/u_0), u = (1 - rho)^(-1/2)",
         threshold_layer=0,
     )
 
@@ -140,18 +144,17 @@ def _is_convex(step: Step) -> bool:
 
 
 def _lower(run: Run, a0: float) -> tuple[Bracket, NDArray[np.bool_]]:
-    """log Gamma_n of a_0 through the maps, and the layers at which that is >= 0 from there on."""
+    """log Gamma_n of a_0 through the maps, which increase, and the layers at which that is certainly > 0."""
     room = 4.0 * EPS * float(np.abs(run.C[np.tril_indices(run.n, -1)]).mean()) if run.n > 1 else 0.0
     if a0 >= 0.0:
         found = run.mapped(one(a0, max(a0 - room, 0.0), min(a0 + room, 1.0)))
         return found.through(log_gamma(run.n)), np.ones(len(run.layers) + 1, dtype=bool)
-    low, values = np.array([a0 - room]), []
+    ends = [(a0, a0 - room, a0 + room)]
     for step in run.steps:
-        values.append(float(low[0]))
-        low = step(low) - 4.0 * EPS
-    values.append(float(low[0]))
-    reached = np.array(values) > 0.0
+        mapped = step(np.array(ends[-1])).tolist()
+        error = (step.rounding + 4.0 * EPS) + step.offset_error  # of values in [-1, 1]
+        ends.append((mapped[0], mapped[1] - error, min(mapped[2] + error, 1.0)))
+    path = np.array(ends).T
     with np.errstate(divide="ignore"):
-        logs = np.log(np.maximum(np.array(values), 0.0))
-    # a lower bound of what increases is one: its value stands for all of the bracket
-    return Bracket(logs, logs, logs).through(log_gamma(run.n)), reached
+        logs = Bracket(*np.log(np.maximum(path, 0.0))).widened()
+    return logs.through(log_gamma(run.n)), path[1] > 0.0
