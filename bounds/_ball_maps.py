@@ -31,6 +31,7 @@ class BallMap:
     def __init__(self, layer: Layer, bits: int) -> None:
         self.sigma, self.keep, self.bits = layer.sigma, exact(Fraction(layer.skip) ** 2), bits
         self.digits = math.ceil(bits * 0.30103)
+        self.parity = layer.step.parity
         known = degree(layer)
         self.degree = known if known < 64 else None
         smooth = len(self.sigma.pieces) == 1 and not self.sigma.expr.splits
@@ -64,6 +65,8 @@ class BallMap:
         """A ball around the values on rho, which lies in [-1, 1]; 1 is mapped to 1."""
         if rho == 1 or (rho == 0 and rho.is_exact()):
             return rho
+        if rho == -1 and self.parity:
+            return arb(self.parity)
         value = rho if self.degree == 1 else self._series(rho) if self.is_series else self._dual(rho)
         return self.keep * rho + (1 - self.keep) * value
 
@@ -84,13 +87,14 @@ class BallMap:
     def _dual(self, rho: Ball) -> Ball:
         if not rho.is_finite():
             return arb.nan()
-        middle = as_fraction(rho.mid())
+        middle = min(max(as_fraction(rho.mid()), Fraction(-1)), Fraction(1))  # rounding may leave [-1, 1]
         value = self._at(middle)
         if rho.is_exact():
             return value
         size = abs(rho).upper()
         above = 1 - (value if middle >= 0 else self._at(-middle))  # f(size) >= f(|middle|)
-        return value + arb(0, (rho.rad() * above / (1 - size)).upper()) if size < 1 else arb.nan()
+        reach = rho.rad() + abs(rho.mid() - exact(middle))
+        return value + arb(0, (reach * above / (1 - size)).upper()) if size < 1 else arb.nan()
 
     def _at(self, rho: Fraction) -> Ball:
         """f at one rational number, the more digits the smaller it is: the mean is subtracted."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property, cmp_to_key
 from typing import Any, TypeAlias
 
 import numpy as np
-from flint import acb_mat, arb_mat
+from flint import arb_mat, ctx
+from mpmath import MPContext
 
 from bounds._ball_maps import BallMap
 from bounds._balls import Balls, ball_log
@@ -331,17 +332,41 @@ def _rms(entries: Sequence[Ball]) -> Ball:
 
 
 def _eigenvalues(G: Matrix) -> list[Ball]:
-    """Of G - I, increasing: the k-th lies between the k-th of the lower and the k-th of the upper ends."""
+    """Of G - I, increasing.
+
+    With V near an orthogonal matrix that makes E = G - I nearly diagonal, D = V^T E V: the eigenvalues of D are those
+    of E times factors in 1 +- |V^T V - I| (Ostrowski), and within the Frobenius norm of the rest of D of its diagonal
+    (Weyl), the k-th of the k-th. Multiple eigenvalues are no trouble.
+    """
     n = len(G)
-    if n == 1:
-        return [arb(0)]
-    E = [[x - 1 if i == j else x for j, x in enumerate(row)] for i, row in enumerate(G)]
-    if all(x.is_zero() for row in E for x in row):
+    E = arb_mat([[x - 1 if i == j else x for j, x in enumerate(row)] for i, row in enumerate(G)])
+    if n == 1 or all(x.is_zero() for x in E.entries()):
         return [arb(0)] * n
-    try:
-        found = [z.real for z in acb_mat(E).eig(multiple=True)]
-    except ValueError:  # not isolated at this precision
+    if not all(x.is_finite() for x in E.entries()):
         return [arb(0, math.inf)] * n
-    order = cmp_to_key(_compared)
-    lows, highs = sorted((x.lower() for x in found), key=order), sorted((x.upper() for x in found), key=order)
-    return [low.union(high) for low, high in zip(lows, highs, strict=True)]
+    mp = MPContext()
+    mp.prec = ctx.prec
+    _, vectors = mp.eigsy(mp.matrix([[_mpf(mp, x) for x in row] for row in E.table()]))
+    V = arb_mat([[exact(_rational(vectors[i, j])) for j in range(n)] for i in range(n)])
+    D = (V.transpose() * E * V).table()
+    W = (V.transpose() * V).table()
+    skew = _norm(x - (i == j) for i, row in enumerate(W) for j, x in enumerate(row))
+    rest = _norm(x for i, row in enumerate(D) for j, x in enumerate(row) if i != j)
+    ends = [[D[i][i].lower() - rest for i in range(n)], [D[i][i].upper() + rest for i in range(n)]]
+    lows, highs = (sorted(each, key=cmp_to_key(_compared)) for each in ends)
+    return [low.lower().union(high.upper()) / (1 + arb(0, skew)) for low, high in zip(lows, highs, strict=True)]
+
+
+def _norm(entries: Iterable[Ball]) -> Ball:
+    """An upper bound of the root of the sum of squares."""
+    return sum((abs(x).upper() ** 2 for x in entries), start=arb(0)).upper().sqrt().upper()
+
+
+def _mpf(mp: Any, x: Ball) -> Any:
+    man, exp = x.mid().man_exp()
+    return mp.ldexp(mp.mpf(int(man)), int(exp))
+
+
+def _rational(value: Any) -> Fraction:
+    sign, man, exp, _ = value._mpf_
+    return Fraction(-int(man) if sign else int(man)) * Fraction(2) ** int(exp)
