@@ -153,6 +153,10 @@ def _psi(run: Any, share: float = 1.0) -> Bracket:
     return run.log_potentials.through(log_psi(max(run.power * share, 1.0)))  # type: ignore[no-any-return]
 
 
+def _ratio(run: Any) -> Bracket:
+    return run.log_spectrum[0] - run.power * run.log_spectrum[1]  # type: ignore[no-any-return]
+
+
 def _small(run: Any) -> Bracket:
     return 2.0 * (_psi(run)[0] + run.log_rate) - 2.3 - run.log(run.n)
 
@@ -184,7 +188,7 @@ VARIANTS: dict[str, tuple[str, Any, Any]] = {
     "r4+: rate r^3": (
         "r4+",
         lambda r: r.log_gaps,
-        lambda r: 2.0 * (r.log_spectrum[0] - r.power * r.log_spectrum[1]) + 3.0 * r.log_rate,
+        lambda r: 2.0 * _ratio(r) + 3.0 * r.log_rate,
     ),
     "r4+: 1 %": (
         "r4+",
