@@ -23,6 +23,7 @@ from meanfield._layer import Layer
 __all__ = ["BallMap"]
 
 _TERMS = 400
+_WAIT = 20.0
 
 
 class BallMap:
@@ -103,5 +104,5 @@ class BallMap:
         mean = certified.coefficients(self.sigma, 0, digits=digits)[0].ball()
         variance = certified.variance(self.sigma, digits=digits).ball()
         return (
-            certified.dual(self.sigma, rho, digits=digits, time_limit=PATIENCE.get()).ball() - mean * mean
+            certified.dual(self.sigma, rho, digits=digits, time_limit=PATIENCE.get() or _WAIT).ball() - mean * mean
         ) / variance

@@ -18,7 +18,8 @@ from bounds._ball_maps import BallMap
 from bounds._balls import Balls, ball_log
 from bounds._certificate import Certificate, Hypothesis, Verdict
 from bounds._depth import Run, start
-from bounds._judge import LIMIT, PATIENCE
+from bounds._judge import PATIENCE
+from bounds._polynomial import rational_weights
 from hermite.certified._flint import Ball, arb, exact, precision
 from hermite.errors import PrecisionError
 from meanfield._exact import Rows, as_fractions, eliminate
@@ -38,7 +39,9 @@ def prove(body: Callable[[Run], Certificate], layer: Layers, G0: Any, depth: int
     first = body(plain)
     if not plain.centred.holds:
         return replace(first, exact=True)
-    found = first
+    found, patience = first, PATIENCE.get()
+    if not patience and any(rational_weights(x.sigma) is None for x in plain.strengths):
+        return first
     for bits in _BITS:
         begun = time.monotonic()
         try:
@@ -48,7 +51,7 @@ def prove(body: Callable[[Run], Certificate], layer: Layers, G0: Any, depth: int
             if bits == _BITS[0]:
                 raise
             break
-        if found.verdict is not Verdict.UNDECIDED or _GROWTH * (time.monotonic() - begun) > PATIENCE.get():
+        if found.verdict is not Verdict.UNDECIDED or _GROWTH * (time.monotonic() - begun) > (patience or math.inf):
             break
     return replace(found, exact=True)
 
@@ -62,20 +65,15 @@ def ball_run(plain: Run, G0: Any, bits: int) -> BallRun:
         **{f.name: getattr(plain, f.name) for f in fields(plain)},
         rows=rows,
         bits=bits,
-        deadline=time.monotonic() + LIMIT.get(),
     )
 
 
 @dataclass(frozen=True, eq=False)
 class BallRun(Run):
-    """rows: G_0 exactly; bits: the precision, in whose scope it is used; deadline: of time.monotonic.
-
-    Names and meanings are those of `Run`.
-    """
+    """rows: G_0 exactly; bits: the precision, in whose scope it is used.  Names and meanings are those of `Run`."""
 
     rows: Rows = ()
     bits: int = 128
-    deadline: float = math.inf
 
     # ---- what is exact about G_0 --------------------------------------------------------------------------
 
@@ -128,8 +126,6 @@ class BallRun(Run):
         path = [rho]
         for layer in self.layers:
             path.append(self.maps[layer](path[-1]))
-            if time.monotonic() > self.deadline:
-                raise PrecisionError(f"not proven within {LIMIT.get():g} s: {len(self.layers)} layers, n = {self.n}")
         return path
 
     @cached_property

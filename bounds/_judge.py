@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,12 +15,10 @@ from bounds._depth import Run, start
 from hermite.errors import MissingDependencyError
 from meanfield._layer import Layers
 
-__all__ = ["LIMIT", "PATIENCE", "answer", "in_balls", "judged"]
+__all__ = ["PATIENCE", "answer", "in_balls", "judged"]
 
 PATIENCE: ContextVar[float] = ContextVar("PATIENCE", default=30.0)
-"""Seconds that an attempt with more bits may be expected to take."""
-LIMIT: ContextVar[float] = ContextVar("LIMIT", default=math.inf)
-"""Seconds after which an attempt is given up, with PrecisionError."""
+"""Seconds that an attempt with more bits may be expected to take; 0: whatever the clock says, polynomials only."""
 
 
 def judged(
