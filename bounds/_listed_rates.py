@@ -101,12 +101,15 @@ def _uncentred() -> SearchStrategy[tuple[Any, ...]]:
             Layer("relu", order="normalization-first"),
             Layer("exp", normalization="rms", skip="1/2"),
             Layer("2 + He(1, x)", normalization="rms"),
+            Layer("1 + 4*He(5, x)", normalization="rms"),
         ]
     )
     nonnegative = correlation_matrices(min_n=2).map(_definite).map(_nonnegative)
     equal = st.builds(_equal, st.integers(2, 5), st.sampled_from([0.5, 0.9, 0.0, 0.999, -0.4, -0.8]))
     free = correlation_matrices(min_n=2)
-    return st.tuples(layers, st.one_of(nonnegative, equal, free.map(_definite), free), st.integers(0, 10))
+    opposed = st.sampled_from([-0.6, -0.5]).map(lambda x: np.array([[1.0, x, 0.35], [x, 1.0, 0.35], [0.35, 0.35, 1.0]]))
+    matrices = st.one_of(nonnegative, equal, opposed, free.map(_definite), free)
+    return st.tuples(layers, matrices, st.integers(0, 10))
 
 
 def _equal(n: int, rho: float) -> Any:

@@ -60,9 +60,8 @@ def uncentred_gap_sandwich(layer: Layers, G0: Any, depth: int | None = None) -> 
     lower, reached = _lower(run, a0) if stays else (0.0 * run.log_gaps, np.ones(len(run.layers) + 1, dtype=bool))
     upper = run.mapped(*run.spectrum).through(log_gamma(run.n)) if stays else 0.0 * run.log_gaps
     same = bool(np.all(run.equal.entries == run.equal.entries.max(initial=0.0)))  # and not negative
-    alike = np.full(len(run.layers) + 1, same)
-    alike[0] = run.equal.equicorrelated[0]  # up to the signs of inputs
-    pairs = [identical(lower, run.log_gaps, same | (run.common_signs > 0)), identical(run.log_gaps, upper, alike)]
+    alike = same | (run.common_signs > 0)
+    pairs = [identical(lower, run.log_gaps, alike), identical(run.log_gaps, upper, run.equal.equicorrelated)]
     detail = f"smallest entry {run.C.min():.6g}" + ("" if nonnegative or convex else ", and a map is not convex")
     sided = Hypothesis("G0 >= 0, or convex increasing maps", nonnegative or convex, detail, side="lower")
     return answer(
