@@ -1,4 +1,4 @@
-"""Layers that bring inputs together, and the critical relu: its proof step by step, and wrong forms that are refuted."""
+"""Layers that bring inputs together, and the critical relu: its proof step by step; wrong forms are refuted."""
 
 from __future__ import annotations
 
