@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -104,6 +105,46 @@ def test_rates_bracket_the_gap_from_both_sides() -> None:
     mixed = gap_rates(Layer("relu"), SIGNED, 40)
     assert mixed.verdicts[:41] == (NOT_APPLICABLE,) * 41
     assert mixed.holds
+
+
+def test_each_side_of_rates_is_its_formula() -> None:
+    """relu at 40 digits: what is written in the documentation, number by number."""
+    L = 6
+    rates, gaps, mixed = (claim(Layer("relu"), G3, L) for claim in (asymptotic_rate, gap_rates, mixed_layers))
+    with mpmath.workdps(40):
+        r = mpmath.mpf(1) / 2 / (1 - 1 / mpmath.pi)
+        smallest = min(mpmath.eigsy(mpmath.matrix(G3.tolist()), eigvals_only=True))
+        t0, x, path = mpmath.sqrt(mpmath.mpf(sum(G3[i, j] ** 2 for i, j in ((0, 1), (0, 2), (1, 2)))) / 3), 0.5, []
+        for _ in range(L + 1):
+            path.append(mpmath.mpf(x))
+            angle = mpmath.acos(x)
+            x = (mpmath.sin(angle) + (mpmath.pi - angle) * x - 1) / (mpmath.pi - 1)
+        for l, x in enumerate(path):
+            expected = [
+                (rates.lhs[1, l], path[L] / r**L),
+                (rates.rhs[1, l], x / (1 - x) ** (1 / r) / r**l),
+                (rates.rhs[0, l], x / r**l),
+                (gaps.lhs[0, l], t0**2 / (1 + r**l * t0) * r ** (2 * l)),
+                (gaps.rhs[1, l], ((1 - smallest) / smallest ** (1 / r)) ** 2 * r ** (2 * l)),
+                (mixed.lhs[1, l], r**l / 2),
+                (mixed.rhs[2, l], r**l / 2 / mpmath.mpf(0.5) ** (1 / r)),
+            ]
+            for found, value in expected:
+                assert found == pytest.approx(float(mpmath.log(value)), rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("rho", [0.5, -0.5, -1e-3])
+def test_two_inputs_meet_both_sides_of_the_rms(rho: float) -> None:
+    certificate = gap_rates(Layer("He(1, x) + He(2, x)"), [[1.0, rho], [rho, 1.0]], 5)
+    assert not np.asarray(certificate.tolerance)[2:].any()
+    assert certificate.verdicts[12:] == (HOLDS,) * 12
+
+
+def test_layers_without_a_first_power_raise_no_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        certificate = asymptotic_rate(Layer("relu", normalization="rms"), np.eye(3), 3)
+    assert certificate.verdict is NOT_APPLICABLE
 
 
 def test_layers_that_differ_multiply() -> None:

@@ -66,6 +66,15 @@ def test_convex_maps_need_no_signs_once_their_mean_is_positive() -> None:
     assert np.asarray(certificate.lhs)[0, 1] == pytest.approx(float(mpmath.log(gap)), rel=1e-13)
 
 
+@pytest.mark.parametrize("spec", ["1 + He(1, x) + He(3, x)", "square", "1 + He(1, x) + He(2, x)", "tanh"])
+def test_maps_that_are_concave_or_fall_somewhere_need_signs(spec: str) -> None:
+    """Odd powers bend downwards below 0; even ones without enough of the first fall there."""
+    G0 = np.array([[1.0, 0.5, -0.1], [0.5, 1.0, 0.2], [-0.1, 0.2, 1.0]])
+    layer = Layer(spec, normalization="rms")
+    assert uncentred_gap_sandwich(layer, G0, 2).verdicts[:3] == (NOT_APPLICABLE,) * 3
+    assert uncentred_gap_sandwich(layer, np.abs(G0), 2).holds
+
+
 @pytest.mark.parametrize("G0", [np.ones((2, 2)), equicorrelation(3, -0.5)], ids=["equal", "singular"])
 def test_singular_matrices_have_no_upper_side(G0: Floats) -> None:
     certificate = uncentred_gap_sandwich(Layer("relu", normalization="rms"), G0, 2)
