@@ -14,11 +14,12 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bracket", "Increasing", "around", "closest", "identical", "one", "settle"]
+__all__ = ["EPS", "LOST", "Bracket", "Increasing", "around", "closest", "identical", "one", "settle"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
+LOST = -1e300  # what a logarithm that has left float64 is below, with room for a factor
 
 
 class Increasing(NamedTuple):
@@ -131,7 +132,7 @@ def around(value: Floats, error: Floats) -> Bracket:
         low, high = np.where(error > 0, value - error, value), np.where(error > 0, value + error, value)
     # an unresolved gap, inf +- inf, may be anything
     low, high = _known(low, -math.inf), _known(high, math.inf)
-    return Bracket(value, low, np.where(lost, -np.finfo(np.float64).max, high))
+    return Bracket(value, low, np.where(lost, LOST, high))
 
 
 def identical(lhs: Bracket, rhs: Bracket, where: NDArray[np.bool_]) -> tuple[Bracket, Bracket]:

@@ -136,7 +136,7 @@ class Run:
 
     def _pair(self, x: float, rest: float) -> Trajectory:
         pair, apart = (np.array([[d, c], [c, d]]) for d, c in ((1.0, x), (0.0, rest)))
-        near = apart if rest < _NEAR else None
+        near = apart if rest < _NEAR and len(self.steps) == len(self.layers) else None
         return trajectory(self.layers, pair, complement=near, gap_layers=(), progress=False)
 
     @cached_property
@@ -279,12 +279,15 @@ class Run:
         return min(next(iter(self.strengths.values())).low / (e + 4 * EPS), 1.0) if e else 1.0
 
     def log_least_negated(self, x: float) -> Bracket:
-        """log of x/(1 + e x/((1-r)(r - e x))): r and e are known so well that the ends of their brackets tell."""
+        """log of x/(1 + s x/(r - e x)), s = e/(1 - r), which falls with s and e and rises with r; e <= 1 - r."""
         only, e = next(iter(self.strengths.values())), self.even_share
-        ends = [(only.r, e), *((r, max(e + d, 0.0)) for r in (only.low, only.high) for d in (-4 * EPS, 4 * EPS))]
-        values = [1.0 + y * x / ((1.0 - r) * (r - y * x)) if e else 1.0 for r, y in ends]
-        logs = [math.log(x) - math.log(value) if value > 0 else -math.inf for value in values]
-        return one(logs[0], min(logs), max(logs)).widened()
+        rest = [only.excess, only.excess + only.error, only.excess - only.error]
+        room = 0.0 if self.steps[0].parity == -1 else 4 * EPS
+        even = [e, max(e - room, 0.0), min(e + room, rest[1])]
+        shares = [min(y / b, 1.0) if b > 0.0 else float(y > 0.0) for y, b in zip(even, rest, strict=True)]
+        left = [r - y * x for r, y in zip((only.r, only.high, only.low), even, strict=True)]
+        logs = [-math.log1p(s * x / d) if d > 0.0 else -math.inf for s, d in zip(shares, left, strict=True)]
+        return (one(logs[0], logs[2], logs[1]).widened()) + math.log(x)
 
     @property
     def log_frozen(self) -> Bracket:
@@ -304,8 +307,9 @@ class Run:
         return found + (0.5 * math.log(len(positive) / len(entries)))
 
     def log_negated(self, i: int, j: int) -> Bracket:
-        """log of -G_ij at each layer, -inf where it is not negative."""
-        return self.grams.log_of(-self.grams.E[:, i, j], self.grams.error)
+        """log of -G_ij at each layer, -inf where it is not negative; of the pair alone, with errors of its own size."""
+        pair = gram_path(self.C[np.ix_([i, j], [i, j])], self.steps)
+        return pair.log_of(-pair.E[:, 0, 1], pair.error)
 
     @property
     def log_partial_sums(self) -> list[Bracket]:

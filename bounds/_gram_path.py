@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bounds._bracket import EPS, Bracket
+from bounds._bracket import EPS, LOST, Bracket
 from meanfield._gap import log1p_excess
 from meanfield._step import Step
 
@@ -98,7 +98,8 @@ class GramPath:
         """log of exp(scale) (value +- error), value >= 0 in truth."""
         value = np.maximum(value, 0.0)
         found = logarithm(Bracket(value, value - error, value + error))
-        return found + Bracket(self.scale, self.scale, self.scale)
+        lost = np.isneginf(self.scale)  # below what the logarithm of a float can be
+        return found + Bracket(self.scale, self.scale, np.where(lost, LOST, self.scale))
 
 
 def gram_path(C: Floats, steps: Sequence[Step]) -> GramPath:
@@ -122,8 +123,11 @@ def _advance(step: Step, scale: float, E: Floats, error: float) -> tuple[float, 
         np.fill_diagonal(mapped, 0.0)
         return 0.0, mapped, error
     p, weight, _ = step.first
-    # (1 + e)^p - 1 for the entries, the weight's own digits, and the powers
     unit = largest or 1.0
-    relative = math.expm1(p * math.log1p(error / unit)) + step.rounding + (p + 4) * EPS
+    before = scale + math.log(unit)
+    after = p * before + math.log(weight)
+    # (1 + e)^p - 1 for the entries, the weight's own digits, the powers, and what adding to the scale rounds
+    rounds = 2 * EPS * (p * abs(before) + abs(after)) if math.isfinite(after) else 0.0
+    relative = math.expm1(min(p * math.log1p(error / unit) + rounds, 700.0)) + step.rounding + (p + 4) * EPS
     power = np.sign(E) ** p * np.abs(E / unit) ** p
-    return p * (scale + math.log(unit)) + math.log(weight), power, relative
+    return after, power, relative
