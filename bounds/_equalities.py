@@ -102,9 +102,15 @@ class Equalities:
         return self.mapped & (self.largest == 1.0)
 
     @cached_property
+    def aligned(self) -> Mask:
+        """... and G_0 itself has all correlations m_0 up to the signs of inputs: lambda_min(G_0) = 1 - m_0."""
+        return self.unmixed & _equal(self.C, 1.0)
+
+    @cached_property
     def blocks(self) -> Mask:
         """Some groups of inputs have all correlations f_l(m_0), up to the signs of inputs, and the rest are 0."""
-        return self.unmixed & np.where(self._even, _block_equal(np.abs(self.C)), _block_equal(self.C))
+        # of G_0 itself, even before an even layer: the smallest eigenvalue of G_0 knows its signs
+        return self.unmixed & _block_equal(self.C)
 
     @cached_property
     def exchangeable(self) -> int:

@@ -61,7 +61,7 @@ def uncentred_gap_sandwich(layer: Layers, G0: Any, depth: int | None = None) -> 
     upper = run.mapped(*run.spectrum).through(log_gamma(run.n)) if stays else 0.0 * run.log_gaps
     same = bool(np.all(run.equal.entries == run.equal.entries.max(initial=0.0)))  # and not negative
     alike = same | (run.common_signs > 0)
-    pairs = [identical(lower, run.log_gaps, alike), identical(run.log_gaps, upper, run.equal.equicorrelated)]
+    pairs = [identical(lower, run.log_gaps, alike), identical(run.log_gaps, upper, run.equal.aligned)]
     detail = f"smallest entry {run.C.min():.6g}" + ("" if nonnegative or convex else ", and a map is not convex")
     sided = Hypothesis("G0 >= 0, or convex increasing maps", nonnegative or convex, detail, side="lower")
     return answer(

@@ -209,7 +209,10 @@ def test_the_largest_entry_cannot_replace_the_smallest_eigenvalue() -> None:
     top = float(np.linalg.eigvalsh(layer(G0))[-1]) - 1
     assert top == pytest.approx(0.32)
     assert certify("wrong", "", top, 0.4 * 0.4, tolerance=1e-12).verdict is FAILS
-    assert spectral_majorization(layer, G0, 1).holds
+    # s (lambda_max(G_0) - 1) = .8 * .4 is .32 as well: an equation that rounding leaves open
+    certificate = spectral_majorization(layer, G0, 1)
+    assert FAILS not in certificate.verdicts
+    assert certificate.slack[1, 1] == pytest.approx(0.0, abs=1e-13)
 
 
 def test_a_power_below_1_over_r_is_too_small() -> None:
@@ -249,3 +252,16 @@ def test_the_map_falls_below_float64_and_the_claims_go_on() -> None:
 def test_the_gap_of_the_first_layer_is_that_of_meanfield() -> None:
     certificate = gap_sandwich(Layer("exp"), G4, 2)
     assert certificate.rhs[0, 0] == pytest.approx(math.log(isometry_gap(G4)), rel=1e-13)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_an_even_layer_makes_no_equation_of_negative_correlations(exact: bool) -> None:
+    """abs, n = 3, all -.45: mu_0 = .9, and after one layer mu = f(.45) < f(.9)."""
+    layer, G0 = Layer("abs"), equicorrelation(3, -0.45)
+    low, high = (float(layer.map(x)) for x in (0.45, 0.9))
+    certificate = smallest_eigenvalue_contraction(layer, G0, 1, exact=exact)
+    assert certificate.holds
+    assert certificate.slack[1] == pytest.approx(math.log(high / low), rel=1e-9)
+    assert certificate.slack[1] == pytest.approx(1.4597, abs=5e-5)
+    assert gap_sandwich(layer, G0, 1, exact=exact).slack[1, 1] == pytest.approx(2.2401, abs=5e-5)
+    assert np.all(spectral_majorization(layer, G0, 1, exact=exact).slack[1:, 1] > 0.05)
