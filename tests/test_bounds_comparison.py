@@ -10,6 +10,7 @@ import pytest
 
 from bounds import (
     DecayComparison,
+    Verdict,
     certified_gap_decay,
     gap_decay,
     gap_sandwich,
@@ -44,28 +45,62 @@ def test_ten_inputs_of_relu() -> None:
     assert [found[m] for m in METHODS] == [18, 19, 23, 25, 26, 29, 29, 30, 37, 52, 100, 112]
 
 
-def test_each_layer_is_the_first_of_its_certificate() -> None:
-    layer, G0 = Layer("relu"), batch()
-    found, depth, target = certified_gap_decay(layer, G0, EPS), 120, math.log(EPS)
+def by_potential(layer: Layer, G0: np.ndarray, depth: int) -> np.ndarray:
+    """log of the gap of n inputs with correlations -t, t/(1 - t) = potential(G_0) beta^-l."""
+    n, m = len(G0), float(np.abs(G0 - np.eye(len(G0))).max())
+    bound = []
+    for l in range(depth + 1):
+        t = 1 / (1 + (1 - m) / m * layer.isometry_strength**l)
+        inside = (n - 1) * t < 1
+        bound.append(math.log(-((n - 1) * math.log1p(t) + math.log1p(-(n - 1) * t)) / n) if inside else math.inf)
+    return np.array(bound)
+
+
+@pytest.mark.parametrize("G0", [batch(), batch(4, 6, 0.3), equicorrelation(3, -0.45)], ids=["ten", "four", "negative"])
+@pytest.mark.parametrize("spec", ["relu", "exp", "He(1, x) + He(2, x)"])
+def test_each_layer_is_the_first_of_its_certificate(spec: str, G0: np.ndarray) -> None:
+    layer = Layer(spec)
+    found, target = certified_gap_decay(layer, G0, EPS), math.log(EPS)
+    depth = max(each for each in found.values() if each is not None)
     scalar, sharp = scalar_gap_decay(layer, G0, depth), sharp_gap_decay(layer, G0, depth)
-    bounds = {
+    reached = np.array(sharp.verdicts).reshape(3, -1)[0] != Verdict.NOT_APPLICABLE
+    bounds: dict[str, Any] = {
         "actual": gap_decay(layer, G0, depth).lhs,
-        "entrywise": scalar.rhs[4],
-        "map": scalar.rhs[3],
-        "r5": scalar.rhs[2],
-        "r4": np.where(np.arange(depth + 1) < (sharp.threshold_layer or 0), math.inf, sharp.rhs[0]),
-        "majorization": gap_sandwich(layer, G0, depth).rhs[1],
+        "entrywise": np.asarray(scalar.rhs)[4],
+        "map": np.asarray(scalar.rhs)[3],
+        "r5": np.asarray(scalar.rhs)[2],
+        "r4": np.where(reached, np.asarray(sharp.rhs)[0], math.inf),
+        "potential": by_potential(layer, G0, depth),
+        "majorization": np.asarray(gap_sandwich(layer, G0, depth).rhs)[1],
         "gamma": spectral_gap_decay(layer, G0, depth, form="map").rhs,
-        "r4+": sharp.rhs[1],
+        "r4+": np.asarray(sharp.rhs)[1],
         "log1p": spectral_gap_decay(layer, G0, depth).rhs,
         "determinant": spectral_gap_decay(layer, G0, depth, form="determinant").rhs,
         "theorem-5.1": gap_decay(layer, G0, depth).rhs,
     }
+    assert set(bounds) == set(found)
     for method, bound in bounds.items():
         first = found[method]
         assert first is not None
         assert bound[first] <= target
-        assert bound[first - 1] > target
+        assert first == 0 or bound[first - 1] > target
+
+
+def test_a_sequence_is_a_repeated_layer() -> None:
+    layer, G0 = Layer("relu"), batch(4, 6, 0.3)
+    once, listed = certified_gap_decay(layer, G0, EPS), certified_gap_decay([layer] * 60, G0, EPS)
+    assert {m: at if at is None or at <= 60 else None for m, at in once.items()} == dict(listed)
+
+
+def test_no_bound_is_below_the_gap_and_each_chain_keeps_its_order() -> None:
+    """As layers: what knows the entries, then their largest, then r or beta; the matrix, lambda_0, then det G_0."""
+    for eps in (0.5, 1e-2, 1e-8, 1e-30):
+        found = certified_gap_decay(Layer("relu"), batch(), eps)
+        for chain in (["actual", "entrywise", "map", "r5", "r4"], ["actual", "majorization", "gamma", "log1p"]):
+            layers = [found[m] for m in chain]
+            assert layers == sorted(layers, key=lambda at: at or 0)
+        assert (found["r5"] or 0) <= (found["potential"] or 0)
+        assert (found["log1p"] or 0) <= (found["determinant"] or 0) <= (found["theorem-5.1"] or 0)
 
 
 def test_the_constant_of_the_sharp_theorem_does_not_know_n() -> None:
