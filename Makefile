@@ -23,8 +23,8 @@ help:  ## this list
 demo: $(DEMO_READY)  ## what the library does, on real data, in a minute
 	$(PY) examples/demo.py $(ARGS)
 
-test: $(TEST_READY)  ## every test that needs no torch
-	$(PY) -m pytest $(ARGS)
+test: $(TEST_READY)  ## every test that needs no torch, on all cores
+	$(PY) -m pytest -n auto --dist worksteal $(ARGS)
 
 lint: $(TEST_READY)  ## ruff: rules and formatting
 	$(PY) -m ruff check .

@@ -59,6 +59,11 @@ class Chords:
         """h'(0) = v_1 = 1 - w_1, the part of f that is not linear; 0 if f(t) = t."""
         return float(self._tails[0])
 
+    @property
+    def bend(self) -> float:
+        """h(1) - h(0) = f'(1) - 1 to relative accuracy, where the series has converged at 1."""
+        return float(np.sum(self._tails))
+
     def rise(self, t: float) -> tuple[float, float]:
         """h(t) - 1, for t in [0, BORDER], and t h'(t)."""
         v = self._tails[:_TERMS]

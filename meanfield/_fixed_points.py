@@ -31,6 +31,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from hermite._activation import Activation
+from hermite._algebra import as_polynomial
 from hermite._chord import BORDER, Chords
 from hermite._excess import at_deviation, excess, mean_ratio
 from hermite._homogeneity import degree_of
@@ -153,7 +154,9 @@ class _Meeting:
         """f'(1) - 1 - nu: kappa'(1) - 1 but for the positive weight."""
         slope = self.chords.steepest
         plain = slope - 1.0 - self.nu
-        if not abs(plain) < _CANCELS or self.is_far or not self.nu:
+        if not self.nu and not self.step.f.missing:
+            return self.chords.bend
+        if not abs(plain) < _CANCELS or (self.is_far and self.nu):
             return plain
         centred = not self.step.offset
         return excess(self.exact, slope, self.step.f.moments, self.ratio, centred=centred)
@@ -161,10 +164,31 @@ class _Meeting:
     @property
     def points(self) -> tuple[FixedPoint, ...]:
         if not self.chords.rest and not self.nu:
+            self._check_linear()
             return tuple(FixedPoint(rho, 1.0 - rho, 1.0, "neutral", 1.0, math.inf) for rho in (-1.0, 0.0, 1.0))
         minus_one = (self._at_end(-1.0),) if self.step.parity == -1 else ()
         below = self._at_zero() if not self.nu else self._below_one()
         return (*minus_one, *((below,) if below else ()), self._at_end(1.0))
+
+    def _check_linear(self) -> None:
+        """PrecisionError if sigma is a polynomial of which float64 has kept the linear terms only."""
+        polynomial = None if self.exact.is_opaque else as_polynomial(self.exact.expr)
+        if polynomial is not None and len(polynomial) > 2:
+            raise self._too_straight()
+
+    @property
+    def _curvature(self) -> tuple[float, float]:
+        """(p, k) of `Chords.curvature`, k not lost."""
+        p, k = self.chords.curvature
+        if k == 0.0:
+            raise self._too_straight()
+        return p, k
+
+    def _too_straight(self) -> PrecisionError:
+        return PrecisionError(
+            f"{self.layer.label} keeps correlations but for less than float64 resolves beside 1, so that its fixed "
+            "points are not decided"
+        )
 
     def _at_end(self, rho: float) -> FixedPoint:
         """At 1, and at -1 of an odd map, which is the same."""
@@ -176,7 +200,7 @@ class _Meeting:
         if more < 0.0:
             return FixedPoint(rho, 1.0 - rho, slope, "attracting", slope, _length(-more, slope))
         # delta' = delta - K delta^(1 + p/2), so delta^(-p/2) grows by K p/2 in each layer
-        p, k = self.chords.curvature
+        p, k = self._curvature
         K = self.weight * k * self.step.share ** (p / 2)
         return FixedPoint(
             rho, 1.0 - rho, 1.0, "marginal", 1.0, math.inf, decay_power=2 / p, decay_constant=(K * p / 2) ** (-2 / p)
@@ -201,7 +225,7 @@ class _Meeting:
             u = _solution(self._inverse_chord, 1.0 / (1.0 + self.nu), 1e-2, 1.0 - BORDER)
             less = 1.0 + self.nu - self._slope_of_f(u)
         elif self.excess > 0.0:
-            p, k = self.chords.curvature
+            p, k = self._curvature
             start = (self.excess / k) ** (2 / p) if p == p else 1e-2
             u = _solution(self.chords.fall, self.excess, start, 1.0 - BORDER)
             less = self.chords.fall(u)[1]

@@ -34,10 +34,6 @@ class Outcomes:
         self.path = path
         self.nodes: dict[str, set[str]] = {name: set() for name in ("passed", "failed", "skipped", "cuda")}
 
-    def pytest_itemcollected(self, item: pytest.Item) -> None:
-        if item.get_closest_marker("cuda"):
-            self.nodes["cuda"].add(item.nodeid)
-
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.outcome != "passed":
             self.nodes[report.outcome].add(report.nodeid)
@@ -46,6 +42,8 @@ class Outcomes:
         # an expected failure is reported as a skip, yet its test has run
         expected = hasattr(report, "wasxfail")
         outcome = "passed" if expected and report.outcome == "skipped" else report.outcome
+        if "cuda" in report.keywords:
+            self.nodes["cuda"].add(report.nodeid)
         if report.when == "call" or outcome != "passed" or expected:
             self.nodes[outcome].add(report.nodeid)
 
@@ -57,7 +55,7 @@ class Outcomes:
 
 def pytest_configure(config: pytest.Config) -> None:
     path = os.environ.get("ISOGRAM_TEST_REPORT")
-    if path:
+    if path and not hasattr(config, "workerinput"):  # workers report to the process that started them
         config.pluginmanager.register(Outcomes(Path(path)), "isogram-outcomes")
 
 

@@ -604,6 +604,20 @@ def test_no_fixed_point_is_missed(layer: Layer) -> None:
         assert np.all(signs == signs[0])
 
 
+def test_the_least_bend_repels_at_the_ends_of_an_odd_map() -> None:
+    """x + e x^3: f(t) = ((1 + 3 e)^2 t + 6 e^2 t^3)/V, so f'(1) - 1 = 12 e^2/V and 1 - f'(0) = 6 e^2/V."""
+    e = 1e-9
+    minus, zero, one = fixed_points(Layer("x + 1e-9*x**3", normalization="rms"))
+    assert (minus.stability, zero.stability, one.stability) == ("repelling", "attracting", "repelling")
+    assert zero.correlation_length == pytest.approx(1 / (6 * e * e), rel=1e-8)
+
+
+@pytest.mark.parametrize("e", ["1e-12", "1e-14", "1e-16"])
+def test_a_bend_below_rounding_is_refused(e: str) -> None:
+    with pytest.raises(PrecisionError, match="keeps correlations but for less than float64 resolves"):
+        fixed_points(Layer(f"x + {e}*x**2", normalization="rms"))
+
+
 def test_what_lies_beyond_float64_is_refused() -> None:
     # 1 - rho of about exp(-1000): 1 - f(1 - delta) of sqrt|x| is delta times a logarithm of delta
     layer = Layer("sqrt(abs(x))", normalization="none", gain=0.001**0.5, bias_variance=1)

@@ -235,7 +235,7 @@ def test_gpu(): pass
 """
 
 
-def account(folder: Path, name: str, text: str) -> Path:
+def account(folder: Path, name: str, text: str, *options: str) -> Path:
     """The report of one small pytest run over the text, under the project's own conftest."""
     folder.mkdir(exist_ok=True)
     shutil.copy(Path(__file__).with_name("conftest.py"), folder)
@@ -243,7 +243,7 @@ def account(folder: Path, name: str, text: str) -> Path:
     (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    cuda: planted\n")
     report = folder.parent / f"{name}.json"
     quiet = {key: value for key, value in os.environ.items() if key != "PYTEST_ADDOPTS"}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
     subprocess.run(command, cwd=folder, capture_output=True, env=quiet | {"ISOGRAM_TEST_REPORT": str(report)})
     return report
 
@@ -253,8 +253,9 @@ def settle(*reports: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_a_test_skipped_in_every_stage_fails_ci(tmp_path: Path) -> None:
-    first = account(tmp_path / "stage", "first", PLANTED)
+@pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["one process", "workers"])
+def test_a_test_skipped_in_every_stage_fails_ci(options: tuple[str, ...], tmp_path: Path) -> None:
+    first = account(tmp_path / "stage", "first", PLANTED, *options)
     nodes = json.loads(first.read_text(encoding="utf-8"))
     test = "test_planted.py::test_{}".format
     assert nodes["passed"] == [test("expected"), test("passes")]
@@ -266,7 +267,7 @@ def test_a_test_skipped_in_every_stage_fails_ci(tmp_path: Path) -> None:
     assert alone.stderr.splitlines() == [f"skipped in every stage, though not marked cuda: {test('skips')}"]
     assert "tests: 2 passed, 0 failed, 2 skipped" in alone.stdout
 
-    second = account(tmp_path / "stage", "second", PLANTED.replace('@pytest.mark.skip(reason="planted")', ""))
+    second = account(tmp_path / "stage", "second", PLANTED.replace('@pytest.mark.skip(reason="planted")', ""), *options)
     both = settle(first, second)
     assert (both.returncode, both.stderr) == (0, "")
     assert "tests: 3 passed, 0 failed, 1 skipped" in both.stdout
