@@ -2,7 +2,8 @@
 
 X has shape (n, d), rows are inputs; Gram matrices are (..., n, n) float64 arrays. `Layer` is one mean-field layer,
 `trajectory` iterates it, and the functionals (`isometry_gap`, `potential`, ...) measure how orthogonal the batch is;
-`fixed_points`, `variance_fixed_points` and `phase` say where deep networks end.
+`fixed_points`, `variance_fixed_points` and `phase` say where deep networks end; `simulate` runs networks of finite
+width.
 """
 
 from importlib import import_module
@@ -21,11 +22,13 @@ from ._gram import input_complement as input_complement
 from ._gram import input_gram as input_gram
 
 if TYPE_CHECKING:
+    from ._comparison import Comparison as Comparison
     from ._convergence import Convergence as Convergence
     from ._convergence import convergence as convergence
     from ._dynamics import Trajectory as Trajectory
     from ._dynamics import grams as grams
     from ._dynamics import trajectory as trajectory
+    from ._finite_width import simulate as simulate
     from ._fixed_points import FixedPoint as FixedPoint
     from ._fixed_points import fixed_points as fixed_points
     from ._layer import Layer as Layer
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from ._phase import edge_of_chaos as edge_of_chaos
     from ._phase import half_stable_points as half_stable_points
     from ._phase import phase as phase
+    from ._simulation import Simulation as Simulation
     from ._variances import VariancePoint as VariancePoint
     from ._variances import variance_fixed_points as variance_fixed_points
     from ._variances import variance_map as variance_map
@@ -68,17 +72,23 @@ __all__ = [
     "half_stable_points",
     "HalfStablePoint",
     "ntk",
+    "simulate",
+    "Simulation",
+    "Comparison",
     "plotting",
 ]
 
 # dynamics need an activation: whoever uses matrices only never loads hermite
 _HOMES = {
+    "_comparison": "Comparison",
     "_convergence": "convergence Convergence",
     "_dynamics": "grams trajectory Trajectory",
+    "_finite_width": "simulate",
     "_fixed_points": "fixed_points FixedPoint",
     "_layer": "Layer",
     "_ntk": "ntk",
     "_phase": "phase Phase edge_of_chaos half_stable_points HalfStablePoint",
+    "_simulation": "Simulation",
     "_variances": "variance_map variance_fixed_points VariancePoint",
 }
 _LAZY = {name: f".{home}" for home, names in _HOMES.items() for name in names.split()}

@@ -160,7 +160,7 @@ def trajectory(
         raise ValueError(f"G0 must be one matrix of shape (n, n), got shape {np.shape(G0)}; call once per matrix")
     layers = as_layers(layer, depth)
     wanted = _gap_layers(gap_layers, len(layers), len(np.asarray(G0)))
-    report = _reporter(progress, len(layers))
+    report = reporter(progress, len(layers))
     run, factor = _start(layers, G0, wanted, complement)
     report(0)
     for done in run:
@@ -270,7 +270,7 @@ def _record(layers: tuple[Layer, ...], run: Run | Walk, factor: float) -> Trajec
     )
 
 
-def _reporter(progress: Progress, total: int) -> Callable[[int], Any]:
+def reporter(progress: Progress, total: int) -> Callable[[int], Any]:
     """What is called after each layer."""
     if not (progress is None or isinstance(progress, (bool, np.bool_)) or callable(progress)):
         raise ValueError(f"progress must be True, False, None or a function of (done, total), got {progress!r}")

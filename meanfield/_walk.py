@@ -119,7 +119,7 @@ class Walk:
     def _gap(self, C: Floats) -> Measured:
         G = self.matrix
         if self.centred:
-            basis = _orthogonal_to_ones(len(G))
+            basis = orthogonal_to_ones(len(G))
             G = basis.T @ G @ basis
             G = 0.5 * (G + G.T)
             C = _cosines(G)
@@ -151,7 +151,7 @@ def _off_diagonal(C: Floats) -> Floats:
     return C[~np.eye(len(C), dtype=bool)]
 
 
-def _orthogonal_to_ones(n: int) -> Floats:
+def orthogonal_to_ones(n: int) -> Floats:
     """(n, n - 1), orthonormal columns that sum to 0 (Helmert's)."""
     k = np.arange(1.0, n)
     basis = np.triu(np.broadcast_to(1.0 / np.sqrt(k * (k + 1)), (n, n - 1)))

@@ -16,14 +16,17 @@ from ._phase import edge_of_chaos, phase
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from ._comparison import Comparison
     from ._dynamics import Trajectory
     from ._layer import Layer
+    from ._simulation import Simulation
 
-__all__ = ["plot_map", "plot_phases", "plot_trajectory"]
+__all__ = ["plot_comparison", "plot_map", "plot_phases", "plot_simulation", "plot_trajectory"]
 
 # safe for colour-blind readers, and of different lightness, so that grey prints keep them apart (Okabe and Ito)
 _COLOURS = {"ordered": "#56B4E9", "chaotic": "#E69F00", "unbounded": "#999999", "critical": "#000000"}
 _PHASES = ("ordered", "chaotic", "unbounded")
+_RUNS_SHOWN = 100
 _IN_LEGEND = 12  # more names than this would hide the picture
 
 
@@ -39,16 +42,66 @@ def plot_trajectory(trajectory: Trajectory, *, ax: Axes | None = None, **style: 
     'isometry gap'
     """
     ax = _axes(ax)
-    gap = np.where(
-        np.isfinite(trajectory.isometry_gap) & (trajectory.isometry_gap > 0), trajectory.isometry_gap, math.nan
+    ax.plot(trajectory.layer, _drawn(trajectory.isometry_gap), **{"label": trajectory.label, **style})
+    return _gap_axes(ax)
+
+
+def plot_simulation(simulation: Simulation, *, ax: Axes | None = None, **style: Any) -> Axes:
+    """The isometry gap of finite networks against depth on a log scale: every run thin, their mean thick.
+
+    Gaps that are 0 or inf are left out. ax: where to draw, else a new figure; style: passed to `Axes.plot` for the mean
+    (label defaults to activation and width). Raises MissingDependencyError without matplotlib.
+
+    >>> from meanfield import Layer, simulate
+    >>> import matplotlib; matplotlib.use("Agg")
+    >>> plot_simulation(simulate(Layer("relu"), np.eye(3), width=50, depth=3, runs=2, rng=0)).get_ylabel()
+    'isometry gap'
+    """
+    ax = _axes(ax)
+    widths = sorted(set(simulation.width.tolist()))
+    named = str(widths[0]) if len(widths) == 1 else f"{widths[0]} to {widths[-1]}" if widths else "none"
+    (line,) = ax.plot(
+        simulation.layer,
+        _drawn(simulation.mean()),
+        **{"label": f"{simulation.label}, width {named}, mean of {simulation.runs}", "linewidth": 2.0, **style},
     )
-    ax.plot(trajectory.layer, gap, **{"label": trajectory.label, **style})
-    ax.set_yscale("log")
-    ax.set_xlabel("layer")
-    ax.set_ylabel("isometry gap")
-    if ax.get_legend_handles_labels()[1]:  # a network of no layers has no activation to name
-        ax.legend()
-    return ax
+    thin = {"color": line.get_color(), "linewidth": 0.5, "alpha": 0.4, "zorder": 1}
+    ax.plot(simulation.layer, _drawn(simulation.isometry_gap[:_RUNS_SHOWN]).T, **thin)
+    return _gap_axes(ax)
+
+
+def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
+    """Finite networks against infinite width: the mean gap, the mean field, what is expected, and the band of one run.
+
+    A dotted line stands where the mean field ceases to be trusted. ax: where to draw, else a new figure. Raises
+    MissingDependencyError without matplotlib.
+
+    >>> from meanfield import Layer, simulate, trajectory
+    >>> import matplotlib; matplotlib.use("Agg")
+    >>> s = simulate(Layer("relu"), [[1, 0, 0], [0.6, 0.8, 0]], width=100, depth=3, runs=5, rng=0)
+    >>> ax = plot_comparison(s.compare(trajectory(Layer("relu"), s.initial_gram, 3)))
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['infinite width', 'expected', '90 % of runs', 'mean of runs']
+    """
+    ax = _axes(ax)
+    ax.plot(comparison.layer, _drawn(comparison.mean_field), "--", color="#000000", label="infinite width")
+    if np.isfinite(comparison.expected).any():
+        ax.plot(comparison.layer, _drawn(comparison.expected), color="#56B4E9", label="expected")
+        low, high = (_drawn(edge) for edge in comparison.band)
+        ax.fill_between(comparison.layer, low, high, color="#56B4E9", alpha=0.3, linewidth=0.0, label="90 % of runs")
+    error = np.nan_to_num(comparison.standard_error, nan=0.0, posinf=0.0)
+    ax.errorbar(
+        comparison.layer,
+        _drawn(comparison.mean),
+        yerr=error,
+        fmt="o",
+        color="#D55E00",
+        label="mean of runs",
+        markersize=4,
+    )
+    if comparison.trusted_until < len(comparison.layer) - 1:
+        ax.axvline(comparison.trusted_until + 0.5, color="0.5", linestyle=":", zorder=1)
+    return _gap_axes(ax)
 
 
 def plot_map(layer: Layer, *, ax: Axes | None = None, **style: Any) -> Axes:
@@ -122,6 +175,20 @@ def plot_phases(
     ax.set_xlabel(r"weight variance $\sigma_w^2$")
     ax.set_ylabel(r"bias variance $\sigma_b^2$")
     ax.legend()
+    return ax
+
+
+def _drawn(gap: Any) -> Any:
+    """Gaps that a log scale can show."""
+    return np.where(np.isfinite(gap) & (gap > 0), gap, math.nan)
+
+
+def _gap_axes(ax: Axes) -> Axes:
+    ax.set_yscale("log")
+    ax.set_xlabel("layer")
+    ax.set_ylabel("isometry gap")
+    if ax.get_legend_handles_labels()[1]:  # a network of no layers has no activation to name
+        ax.legend()
     return ax
 
 

@@ -31,7 +31,7 @@ LISTED = {
         max_correlation rms_correlation Layer grams trajectory Trajectory fixed_points FixedPoint
         convergence Convergence variance_map variance_fixed_points VariancePoint
         phase Phase edge_of_chaos half_stable_points HalfStablePoint
-        ntk plotting
+        ntk simulate Simulation Comparison plotting
     """,
     "bounds": """
         Certificate Verdict Claim CLAIMS certify isometry_properties normalization_gain determinant_sandwich

@@ -1,0 +1,128 @@
+"""Wide arrays of numpy: normal variates in fixed pieces, and activations applied in place.
+
+Every piece of random numbers has a generator of its own, seeded by where it belongs (run, layer, what for, block), so
+that it is the same whatever is drawn with it, before it or after it. Shapes are (runs, rows, columns). `_torch` has the
+same class for tensors.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hermite._activation import Activation
+from hermite._lean import compiled
+from hermite._threads import cores
+
+Array: TypeAlias = Any  # of numpy or torch, float32 or float64
+Floats: TypeAlias = NDArray[np.float64]
+Key: TypeAlias = tuple[int, ...]
+
+BLOCK = 4096  # columns of a piece
+_CHUNK = 8192  # elements whose temporaries stay in the cache, and in memory that is not handed back in between
+
+
+class NumpyArrays:
+    """Arrays on the CPU; dtype "float32" or "float64" is that of everything wide."""
+
+    name, device = "numpy", "cpu"
+    out_of_memory: tuple[type[BaseException], ...] = (MemoryError,)
+
+    def __init__(self, dtype: str, root: np.random.SeedSequence) -> None:
+        self.dtype, self.root = np.dtype(dtype), root
+        self.eps = float(np.finfo(self.dtype).eps)
+        self.local = threading.local()
+
+    def runs_at_once(self, elements: int) -> int:
+        """How many runs to take together, if a piece of one has so many elements: what fits the cache."""
+        return max(1, (1 << 20) // (self.dtype.itemsize * max(elements, 1)))
+
+    def normals(self, keys: Sequence[Key], rows: int, columns: int) -> Array:
+        """(len(keys), rows, columns) of independent N(0, 1), each key's its own; overwritten by the next call."""
+        out = self._scratch("normals", (len(keys), rows, columns))
+        for target, key in zip(out, keys, strict=True):
+            generator = np.random.Generator(np.random.SFC64(child(self.root, key)))
+            generator.standard_normal(out=target, dtype=self.dtype)
+        return out
+
+    def product(self, a: Array, b: Array) -> Array:
+        """a @ b; overwritten by the next call."""
+        return np.matmul(a, b, out=self._scratch("product", (*a.shape[:-1], b.shape[-1])))
+
+    def _scratch(self, name: str, shape: tuple[int, ...]) -> Array:
+        """Memory that is used again: what the system has to hand out anew costs more than the arithmetic on it."""
+        kept = self.local.__dict__  # of this thread
+        if name not in kept or kept[name].shape != shape:
+            kept.pop(name, None)
+            kept[name] = np.empty(shape, dtype=self.dtype)
+        return kept[name]
+
+    def each(self, function: Callable[[int], Any], starts: Sequence[int]) -> list[Any]:
+        """The function of every start, in their order, computed on all cores."""
+        from concurrent.futures import ThreadPoolExecutor  # slow to import
+
+        def quiet(start: int) -> Any:
+            with np.errstate(all="ignore"):  # which holds in one thread alone
+                return function(start)
+
+        if len(starts) < 2:
+            return [quiet(start) for start in starts]
+        with ThreadPoolExecutor(min(cores(), len(starts))) as pool:
+            return list(pool.map(quiet, starts))
+
+    def wide(self, array: Floats) -> Array:
+        """As a wide array."""
+        return np.asarray(array, dtype=self.dtype)
+
+    def empty(self, *shape: int) -> Array:
+        return np.empty(shape, dtype=self.dtype)
+
+    def double(self, array: Array) -> Array:
+        """In float64, for sums; perhaps the same array."""
+        return array.astype(np.float64, copy=False)
+
+    def subtract(self, a: Array, b: Array) -> Array:
+        """a - b, in place of a."""
+        return np.subtract(a, b, out=a)
+
+    def floats(self, array: Array) -> Floats:
+        """As float64 of numpy."""
+        return np.asarray(array, dtype=np.float64)
+
+    def where(self, condition: Array, a: Array, b: float) -> Array:
+        return np.where(condition, a, b)
+
+    def sigma(self, sigma: Activation) -> Callable[[Array], Array]:
+        """sigma as a function that may overwrite what it is given."""
+        function = compiled(sigma.expr)
+
+        def apply(u: Array) -> Array:
+            flat = u.reshape(-1)
+            for start in range(0, flat.size, _CHUNK):
+                part = flat[start : start + _CHUNK]
+                part[...] = function(part)
+            return flat.reshape(u.shape)
+
+        return apply
+
+
+def child(root: np.random.SeedSequence, key: Key) -> np.random.SeedSequence:
+    """The seed of one piece."""
+    return np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, *key), pool_size=root.pool_size)
+
+
+def root_of(rng: object) -> np.random.SeedSequence:
+    """The seed that `rng=` stands for: None is a fresh one; a Generator is drawn from, and gives another each time."""
+    if rng is None:
+        return np.random.SeedSequence()
+    if isinstance(rng, np.random.SeedSequence):
+        return rng
+    if isinstance(rng, np.random.Generator):
+        return np.random.SeedSequence([int(word) for word in rng.integers(0, 2**32, size=4)])
+    if isinstance(rng, (int, np.integer)) and not isinstance(rng, (bool, np.bool_)) and rng >= 0:
+        return np.random.SeedSequence(int(rng))
+    raise ValueError(f"rng must be None, an integer >= 0, a SeedSequence or a Generator, got {rng!r}")
