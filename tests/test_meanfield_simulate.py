@@ -23,6 +23,7 @@ from meanfield import (
     max_correlation,
     potential,
     simulate,
+    trajectory,
 )
 from meanfield import _conditional as conditional
 from meanfield import _finite_width as finite_width
