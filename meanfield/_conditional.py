@@ -40,9 +40,7 @@ def advance(layer: Layer, K: Floats, site: Site) -> Floats:
 
 def _columns(factor: Array, site: Site, purpose: int, start: int) -> Array:
     """F Z for the block of columns that begins there."""
-    here = site.columns(start)
-    Z = site.arrays.normals(site.keys(purpose, start // site.block), factor.shape[-1], here.stop - here.start)
-    return site.arrays.product(factor, Z)
+    return site.arrays.product(factor, site.normals(purpose, start, factor.shape[-1]))
 
 
 def _with_skip(layer: Layer, K: Floats, Y: Floats, site: Site) -> Floats:
@@ -52,7 +50,7 @@ def _with_skip(layer: Layer, K: Floats, Y: Floats, site: Site) -> Floats:
     def block(start: int) -> Array:
         V = _columns(factor, site, SKIP_WEIGHTS, start)
         if start < n:
-            V_n[..., start : start + site.block] = site.arrays.floats(V[..., : n - start])
+            V_n[..., site.columns(start)] = site.arrays.floats(V[..., : n - start])
         return V
 
     second = gathered(site.arrays, block, site.starts, about_mean=False).second

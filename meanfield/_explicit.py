@@ -45,11 +45,10 @@ def advance(layer: Layer, before: Outputs, site: Site) -> Outputs:
 
 def _product(x: Array, site: Site, purpose: int, start: int) -> Array:
     """The block of W x, as x W^T, that begins at a column."""
-    fan_in, here = x.shape[-1], site.columns(start)
+    fan_in = x.shape[-1]
     total = None
     for row in range(0, fan_in, ROWS):
-        rows = min(ROWS, fan_in - row)
-        W = site.arrays.normals(site.keys(purpose, start // site.block, row // ROWS), rows, here.stop - here.start)
-        part = x[..., row : row + rows] @ W
+        W = site.normals(purpose, start, min(ROWS, fan_in - row), row // ROWS)
+        part = x[..., row : row + W.shape[-2]] @ W
         total = part if total is None else total + part
     return total * fan_in**-0.5

@@ -79,7 +79,9 @@ def simulate(
     plan = Plan(layers, inputs, widths, _count(runs, "runs"), _one_of(method, "method", Method), _eps(eps))
     root = root_of(rng)
     arrays = _arrays(_one_of(backend, "backend", Backend), device, _dtype(dtype), root)
-    return _run(plan, arrays, root, reporter(progress, plan.runs * len(layers)))
+    report = reporter(progress, plan.runs * len(layers))
+    with arrays.running():
+        return _run(plan, arrays, root, report)
 
 
 @dataclass(frozen=True)
@@ -98,22 +100,23 @@ def _run(plan: Plan, arrays: NumpyArrays, root: np.random.SeedSequence, report: 
     unique, index, counts = _distinct(plan.inputs)
     start = gram(unique) / unique.shape[1]
     recorder = Recorder(plan.layers, plan.widths, plan.runs, start, index, _mean_field(plan.layers, start, index))
-    done, at_once, depth = 0, arrays.runs_at_once(_elements(plan, len(unique))), len(plan.layers)
+    done, depth = 0, len(plan.layers)
+    at_once, blocks = arrays.at_once(_elements(plan, len(unique)))
     report(0)
     try:
         while done < plan.runs:
             chosen = tuple(range(done, min(done + at_once, plan.runs)))
             found = []
             try:
-                for K in _networks(plan, arrays, chosen, unique, start, counts):
+                for K in _networks(plan, Batch(arrays, chosen, blocks), unique, start, counts):
                     found.append(K)
                     report(done * depth + len(found) * len(chosen))
             except arrays.out_of_memory as error:
-                if len(chosen) == 1:
+                if len(chosen) == blocks == 1:
                     raise MemoryError(
                         f"out of memory with one run at a time ({error}); use method='gram', a smaller width or batch"
                     ) from error
-                at_once = len(chosen) // 2
+                at_once, blocks = max(1, len(chosen) // 2), max(1, blocks // 2)
                 continue
             recorder.add(found)
             done += len(chosen)
@@ -127,12 +130,20 @@ def _run(plan: Plan, arrays: NumpyArrays, root: np.random.SeedSequence, report: 
     return recorder.settle(plan.method, arrays, root, plan.eps)
 
 
-def _networks(
-    plan: Plan, arrays: NumpyArrays, runs: tuple[int, ...], unique: Floats, start: Floats, counts: Floats
-) -> Iterator[Floats]:
+@dataclass(frozen=True)
+class Batch:
+    """Runs that are computed together, so many blocks of neurons at once."""
+
+    arrays: NumpyArrays
+    runs: tuple[int, ...]
+    blocks: int
+
+
+def _networks(plan: Plan, batch: Batch, unique: Floats, start: Floats, counts: Floats) -> Iterator[Floats]:
     """The Gram matrices (runs, n, n) of the distinct inputs after each layer."""
+    arrays, runs = batch.arrays, batch.runs
     K = np.broadcast_to(start, (len(runs), *start.shape))
-    sites = [Site(arrays, runs, l, width, plan.eps, counts) for l, width in enumerate(plan.widths, 1)]
+    sites = [Site(arrays, runs, l, width, plan.eps, counts, batch.blocks) for l, width in enumerate(plan.widths, 1)]
     if plan.method == "gram":
         for layer, site in zip(plan.layers, sites, strict=True):
             with np.errstate(all="ignore"):  # what leaves the range is reported
@@ -247,9 +258,12 @@ def _dtype(value: Any) -> str:
 
 def _arrays(backend: Backend, device: str | None, dtype: str, root: np.random.SeedSequence) -> NumpyArrays:
     if backend == "torch":
-        from ._torch import tensors
+        from ._torch import load
 
-        return tensors(device or "cpu", dtype, root)
+        load()
+        from ._torch._tensors import Tensors
+
+        return Tensors(device or "cpu", dtype, root)
     if device not in (None, "cpu"):
         raise ValueError(f"device={device!r} needs backend='torch'; numpy computes on the CPU")
     return NumpyArrays(dtype, root)

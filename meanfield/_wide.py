@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -37,9 +38,12 @@ class NumpyArrays:
         self.eps = float(np.finfo(self.dtype).eps)
         self.local = threading.local()
 
-    def runs_at_once(self, elements: int) -> int:
-        """How many runs to take together, if a piece of one has so many elements: what fits the cache."""
-        return max(1, (1 << 20) // (self.dtype.itemsize * max(elements, 1)))
+    def at_once(self, elements: int) -> tuple[int, int]:
+        """How many runs to take together, and how many blocks, if a block of one run has so many elements.
+
+        One block: what fits the cache.
+        """
+        return max(1, (1 << 20) // (self.dtype.itemsize * max(elements, 1))), 1
 
     def normals(self, keys: Sequence[Key], rows: int, columns: int) -> Array:
         """(len(keys), rows, columns) of independent N(0, 1), each key's its own; overwritten by the next call."""
@@ -48,6 +52,10 @@ class NumpyArrays:
             generator = np.random.Generator(np.random.SFC64(child(self.root, key)))
             generator.standard_normal(out=target, dtype=self.dtype)
         return out
+
+    def beside(self, pieces: list[Array]) -> Array:
+        """Columns after columns."""
+        return np.concatenate(pieces, axis=-1)
 
     def product(self, a: Array, b: Array) -> Array:
         """a @ b; overwritten by the next call."""
@@ -60,6 +68,10 @@ class NumpyArrays:
             kept.pop(name, None)
             kept[name] = np.empty(shape, dtype=self.dtype)
         return kept[name]
+
+    def running(self) -> AbstractContextManager[Any]:
+        """What holds while a simulation runs: here nothing."""
+        return nullcontext()
 
     def each(self, function: Callable[[int], Any], starts: Sequence[int]) -> list[Any]:
         """The function of every start, in their order, computed on all cores."""

@@ -44,7 +44,7 @@ class Site:
     width: int
     eps: float
     counts: Floats  # (n,): how often each input is in the batch
-    block: int = BLOCK
+    blocks: int = 1  # of BLOCK columns, that are computed at once
 
     def keys(self, purpose: int, *place: int) -> list[Key]:
         """The seeds' keys of a piece, one for each run."""
@@ -52,16 +52,25 @@ class Site:
 
     @property
     def starts(self) -> range:
-        """The first column of each piece."""
-        return range(0, self.width, self.block)
+        """The first of the columns that are computed at once."""
+        return range(0, self.width, BLOCK * self.blocks)
 
     def columns(self, start: int) -> slice:
-        """Those of the piece that begins there."""
-        return slice(start, min(start + self.block, self.width))
+        """Those that are computed at once, from there on."""
+        return slice(start, min(start + BLOCK * self.blocks, self.width))
 
-    def bias(self, variance: float, start: int, columns: int) -> Array:
-        """(runs, 1, columns): b of these neurons, which all inputs share."""
-        return self.arrays.normals(self.keys(BIAS, start // self.block), 1, columns) * variance**0.5
+    def normals(self, purpose: int, start: int, rows: int, *place: int) -> Array:
+        """(runs, rows, these columns) of independent N(0, 1), each block of columns with a seed of its own."""
+        here = self.columns(start)
+        pieces = [
+            self.arrays.normals(self.keys(purpose, at // BLOCK, *place), rows, min(BLOCK, here.stop - at))
+            for at in range(here.start, here.stop, BLOCK)
+        ]
+        return pieces[0] if len(pieces) == 1 else self.arrays.beside(pieces)
+
+    def bias(self, variance: float, start: int) -> Array:
+        """(runs, 1, these columns): b of the neurons, which all inputs share."""
+        return self.normals(BIAS, start, 1) * variance**0.5
 
 
 @dataclass(frozen=True)
@@ -101,7 +110,7 @@ def _block(layer: Layer, z: Array, before: tuple[Array, Array] | None, site: Sit
     if layer.gain != 1:
         z = z * float(layer.gain)
     if layer.bias_variance:
-        z = z + site.bias(float(layer.bias_variance), start, z.shape[-1])
+        z = z + site.bias(float(layer.bias_variance), start)
     assert isinstance(layer.activation, Activation)
     y = site.arrays.sigma(layer.activation)(z)
     return _over_batch(y, site) if over_batch and layer.order == "activation-first" else y

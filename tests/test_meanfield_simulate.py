@@ -191,7 +191,7 @@ def test_runs_do_not_depend_on_what_runs_beside_them(
     options: dict[str, Any] = {"width": 60, "depth": 3, "method": method, "rng": 5}
     whole = simulate(layer, x, runs=7, **options)
     for at_once in (1, 2, 3, 7):
-        monkeypatch.setattr(wide.NumpyArrays, "runs_at_once", lambda self, elements, k=at_once: k)
+        monkeypatch.setattr(wide.NumpyArrays, "at_once", lambda self, elements, k=at_once: (k, 1))
         same(simulate(layer, x, runs=7, **options), whole)
     few = simulate(layer, x, runs=3, **options)
     np.testing.assert_array_equal(few.isometry_gap, whole.isometry_gap[:3])
@@ -202,6 +202,17 @@ def test_blocks_are_the_same_on_one_core_and_on_many(monkeypatch: pytest.MonkeyP
     s = simulate(RELU, X, width=20000, depth=2, rng=1)
     monkeypatch.setattr(wide.NumpyArrays, "each", lambda self, function, starts: [function(i) for i in starts])
     same(simulate(RELU, X, width=20000, depth=2, rng=1), s)
+
+
+def test_more_blocks_at_once_change_nothing_but_the_order_of_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three layers with a bias, a skip and statistics before sigma, of 20000 neurons: 5 blocks, by 1, 2 and 8."""
+    layer = Layer("tanh", order="normalization-first", bias_variance=0.1, skip=0.5)
+    x = RNG(0).standard_normal((3, 20000))
+    s = simulate(layer, x, width=20000, depth=3, runs=2, rng=1)
+    monkeypatch.setattr(wide.NumpyArrays, "_scratch", lambda self, name, shape: np.empty(shape))
+    for blocks in (2, 8):
+        monkeypatch.setattr(wide.NumpyArrays, "at_once", lambda self, elements, k=blocks: (2, k))
+        np.testing.assert_allclose(simulate(layer, x, width=20000, depth=3, runs=2, rng=1).gram, s.gram, rtol=1e-12)
 
 
 def test_a_wider_network_begins_with_the_neurons_of_a_narrower_one() -> None:
@@ -514,14 +525,14 @@ def test_a_network_that_leaves_float64_says_where() -> None:
 
 def test_finished_runs_are_kept_when_it_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = simulate(RELU, X, width=20, depth=2, runs=6, rng=1)
-    monkeypatch.setattr(wide.NumpyArrays, "runs_at_once", lambda self, elements: 2)
+    monkeypatch.setattr(wide.NumpyArrays, "at_once", lambda self, elements: (2, 1))
     networks_, seen = finite_width._networks, []
 
-    def stopping(plan: Any, arrays: Any, runs: tuple[int, ...], *rest: Any) -> Any:
-        seen.append(runs)
-        if 4 in runs:
+    def stopping(plan: Any, batch: Any, *rest: Any) -> Any:
+        seen.append(batch.runs)
+        if 4 in batch.runs:
             raise KeyboardInterrupt
-        return networks_(plan, arrays, runs, *rest)
+        return networks_(plan, batch, *rest)
 
     monkeypatch.setattr(finite_width, "_networks", stopping)
     with pytest.raises(KeyboardInterrupt) as stopped:
