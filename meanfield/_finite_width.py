@@ -17,7 +17,7 @@ from ._dynamics import Progress, grams, reporter
 from ._gram import as_real, gram
 from ._layer import Layer, Layers, as_layers
 from ._simulation import Recorder, Simulation
-from ._wide import NumpyArrays, root_of
+from ._wide import Arrays, NumpyArrays, root_of
 from ._wide_layer import Site
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -96,7 +96,7 @@ class Plan:
     eps: float
 
 
-def _run(plan: Plan, arrays: NumpyArrays, root: np.random.SeedSequence, report: Callable[[int], Any]) -> Simulation:
+def _run(plan: Plan, arrays: Arrays, root: np.random.SeedSequence, report: Callable[[int], Any]) -> Simulation:
     unique, index, counts = _distinct(plan.inputs)
     start = gram(unique) / unique.shape[1]
     recorder = Recorder(plan.layers, plan.widths, plan.runs, start, index, _mean_field(plan.layers, start, index))
@@ -134,7 +134,7 @@ def _run(plan: Plan, arrays: NumpyArrays, root: np.random.SeedSequence, report: 
 class Batch:
     """Runs that are computed together, so many blocks of neurons at once."""
 
-    arrays: NumpyArrays
+    arrays: Arrays
     runs: tuple[int, ...]
     blocks: int
 
@@ -194,7 +194,7 @@ def _elements(plan: Plan, n: int) -> int:
     if plan.method == "gram":
         return n * columns
     fan_in = max(plan.inputs.shape[1], *plan.widths, 1)
-    return max(n * fan_in, min(fan_in, _explicit.ROWS) * columns)
+    return int(max(n * fan_in, min(fan_in, _explicit.ROWS) * columns))
 
 
 # ---- what is asked -----------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def _count(value: object, name: str) -> int:
     return int(value)
 
 
-def _one_of(value: Any, name: str, allowed: Any) -> Any:  # one of the literals of `allowed`
+def _one_of(value: Any, name: str, allowed: Any) -> Any:
     if value not in get_args(allowed):
         raise ValueError(f"{name} must be one of {', '.join(map(repr, get_args(allowed)))}, got {value!r}")
     return value
@@ -256,7 +256,7 @@ def _dtype(value: Any) -> str:
     return name
 
 
-def _arrays(backend: Backend, device: str | None, dtype: str, root: np.random.SeedSequence) -> NumpyArrays:
+def _arrays(backend: Backend, device: str | None, dtype: str, root: np.random.SeedSequence) -> Arrays:
     if backend == "torch":
         from ._torch import load
 

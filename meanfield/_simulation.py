@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ._comparison import Comparison
     from ._dynamics import Trajectory
-    from ._wide import NumpyArrays
+    from ._wide import Arrays
 
 Floats: TypeAlias = NDArray[np.float64]
 _COLUMNS = ("isometry_gap", "log_isometry_gap", "potential", "log_potential", "max_correlation")
@@ -194,7 +194,7 @@ class Recorder:
             self.mean[l] += step / i
             self.squares[l] += step * (each - self.mean[l])
 
-    def settle(self, method: str, arrays: NumpyArrays, root: np.random.SeedSequence, eps: float) -> Simulation:
+    def settle(self, method: str, arrays: Arrays, root: np.random.SeedSequence, eps: float) -> Simulation:
         """The simulation of the runs that were added."""
         kept = slice(0, self.done)
         return Simulation(

@@ -24,7 +24,7 @@ from hermite._activation import Activation
 from hermite._numeric import moments as moments_of
 
 from ._layer import Layer
-from ._wide import BLOCK, Array, Key, NumpyArrays
+from ._wide import BLOCK, Array, Arrays, Key
 from ._wide_moments import Settled, gathered, scaled
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -38,7 +38,7 @@ _OVER_FEATURES = ("layer", "rms", "center")
 class Site:
     """Where in which runs something is computed: one layer of some runs, and the inputs' multiplicities."""
 
-    arrays: NumpyArrays
+    arrays: Arrays
     runs: tuple[int, ...]
     index: int  # of the layer, from 1
     width: int

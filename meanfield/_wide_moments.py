@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from ._wide import Array, NumpyArrays
+    from ._wide import Array, Arrays
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -47,7 +47,7 @@ class Settled:
         return np.where(varies, 1.0 / np.sqrt(np.where(varies, variance + eps, 1.0)), 0.0)
 
 
-def gathered(arrays: NumpyArrays, block: Callable[[int], Array], starts: Sequence[int], *, about_mean: bool) -> Settled:
+def gathered(arrays: Arrays, block: Callable[[int], Array], starts: Sequence[int], *, about_mean: bool) -> Settled:
     """The moments of all blocks, each asked for once by its first column; what it returns may be overwritten.
 
     about_mean: covariances, summed about the means of the first block, so that no digit cancels; else second moments.
@@ -67,7 +67,7 @@ def gathered(arrays: NumpyArrays, block: Callable[[int], Array], starts: Sequenc
     return Settled(mean, products - off[..., :, None] * off[..., None, :])
 
 
-def _sums(arrays: NumpyArrays, block: Array, pivot: Array | None) -> _Sums:
+def _sums(arrays: Arrays, block: Array, pivot: Array | None) -> _Sums:
     values = arrays.double(block)
     if pivot is not None:
         values = arrays.subtract(values, pivot)

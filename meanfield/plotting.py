@@ -65,7 +65,7 @@ def plot_simulation(simulation: Simulation, *, ax: Axes | None = None, **style: 
         _drawn(simulation.mean()),
         **{"label": f"{simulation.label}, width {named}, mean of {simulation.runs}", "linewidth": 2.0, **style},
     )
-    thin = {"color": line.get_color(), "linewidth": 0.5, "alpha": 0.4, "zorder": 1}
+    thin: dict[str, Any] = {"color": line.get_color(), "linewidth": 0.5, "alpha": 0.4, "zorder": 1}
     ax.plot(simulation.layer, _drawn(simulation.isometry_gap[:_RUNS_SHOWN]).T, **thin)
     return _gap_axes(ax)
 
