@@ -38,7 +38,7 @@ def compiled(node: Node) -> Function:
         return _hermite(args[0], int(node.number))
     if op == "if":
         (a, b, yes, no), holds = args, _COMPARISONS[str(node.value)]
-        return lambda x: np.where(holds(a(x), b(x)), yes(x), no(x)).astype(x.dtype, copy=False)
+        return lambda x: np.asarray(np.where(holds(a(x), b(x)), yes(x), no(x)), dtype=x.dtype)
     if op == "log1p" and node.args[0].op == "exp":
         inner = compiled(node.args[0].args[0])
         return lambda x: np.logaddexp(inner(x), _zero(x))
