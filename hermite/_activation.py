@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from . import _tree as t
 from ._catalogue import ENTRIES, NAMED, build, lookup, unknown
 from ._from_sympy import SympyExpression, from_sympy, is_sympy
+from ._from_torch import from_torch, is_torch
 from ._growth import growth as derived_growth
 from ._interpreter import call_opaque, evaluate
 from ._numbers import as_fraction
@@ -230,10 +231,13 @@ def activation(
     spec: a registered name (torch's names and parameters, jax's aliases), a text in the expression grammar
     (x, pi, decimals, + - * / **, `a if u > v else b`, elementary functions, catalogue names, `He(3, x)`), a
     sympy.Expr in one symbol (Piecewise, Abs, Max, Min, sign, Heaviside included), a callable on float64 arrays (or on
-    single floats), or an Activation. Text and floats mean their shortest decimal: gain=0.1 is 1/10. breakpoints: where
-    a callable is not smooth; without them they are searched for (a feature narrower than 1e-3 may be missed: declare
-    its ends, or give a text, whose features are read off it). growth: (A, B, Q) with |sigma(x)| <= A exp(B|x| + Q x^2),
-    for what it cannot be derived from. parameters: those of the named entry, such as negative_slope.
+    single floats), an Activation, or an activation of torch: a module with the parameters that it has now, a function,
+    a functools.partial of one that names the others, a Sequential of them (a Softplus whose threshold is 20 or more is
+    the smooth function; a module of your own is refused, for its formula is not known). Text and floats mean their
+    shortest decimal: gain=0.1 is 1/10. breakpoints: where a callable is not smooth; without them they are searched for
+    (a feature narrower than 1e-3 may be missed: declare its ends, or give a text, whose features are read off it).
+    growth: (A, B, Q) with |sigma(x)| <= A exp(B|x| + Q x^2), for what it cannot be derived from. parameters: those of
+    the named entry, such as negative_slope.
 
     Raises UnknownActivationError, ActivationParseError, NotSquareIntegrableError (growth of Q >= 1/4), ValueError
     (several symbols, or one declared to miss a part of the line, among others).
@@ -256,6 +260,8 @@ def activation(
         sigma = spec
     elif is_sympy(spec):
         sigma = Activation(*from_sympy(spec))
+    elif is_torch(spec):
+        sigma = reduce(_after, [_from_text(*stage) for stage in from_torch(spec)])
     elif callable(spec) and not isinstance(spec, type):
         sigma = _from_callable(spec, breakpoints, declared)
         breakpoints = None
@@ -301,6 +307,12 @@ def _from_text(text: str, parameters: dict[str, Any]) -> Activation:
     if parameters:
         raise ValueError(f"parameters {sorted(parameters)} go with a registered name; write them into {bare[:60]!r}")
     return Activation(parse(text, NAMED), " ".join(bare.split()), "expression")
+
+
+def _after(inner: Activation, outer: Activation) -> Activation:
+    """outer(inner(x))."""
+    expr = t.substitute(outer.expr, inner.expr)
+    return Activation(expr, str(expr), "composition")
 
 
 def _name(name: object) -> str:
