@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import sys
 from dataclasses import fields
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hermite.errors import PrecisionError
+from hermite.errors import MissingDependencyError, PrecisionError
 from meanfield import (
     Layer,
     Simulation,
@@ -512,6 +513,12 @@ def test_what_is_no_network_is_refused(change: dict[str, Any], said: str) -> Non
     asked: dict[str, Any] = {"layer": RELU, "X": X, "width": 10, "depth": 3, "rng": 0} | change
     with pytest.raises(ValueError, match=said):
         simulate(asked.pop("layer"), asked.pop("X"), **asked)
+
+
+def test_without_torch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'isogram\[torch\]'"):
+        simulate(RELU, X, width=10, depth=1, backend="torch")
 
 
 def test_a_network_that_leaves_float64_says_where() -> None:
