@@ -29,6 +29,7 @@ Floats: TypeAlias = NDArray[np.float64]
 
 # of an entry of a Gram matrix, relative to the two lengths: a dot product of a million terms
 ENTRY_ERROR = 10.0 * EPS
+_SMALLEST = 1e-150  # of a row beside the largest: squares must not underflow
 
 
 def geometry(rows: Floats, unit: float) -> Geometry:
@@ -122,7 +123,11 @@ def _has_duplicates(rows: Floats) -> bool:
 def _scaled(rows: Floats) -> tuple[Floats, int]:
     """Rows by one power of 2, exactly, so that the largest entry is in [1/2, 1): its square is no extreme."""
     exponent = int(np.frexp(np.abs(rows).max(initial=0.0))[1])
-    return np.asarray(np.ldexp(rows, -exponent)), exponent
+    scaled = np.asarray(np.ldexp(rows, -exponent))
+    lost = (np.abs(scaled).max(axis=1, initial=0.0) < _SMALLEST) & rows.any(axis=1)
+    if lost.any():
+        raise ValueError(f"row {int(lost.argmax())} is below {_SMALLEST} of the largest; leave it out, or rescale it")
+    return scaled, exponent
 
 
 def _centred(rows: Floats) -> Floats:

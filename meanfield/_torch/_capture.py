@@ -76,8 +76,11 @@ def _tensor(values: Any, name: str, place: str) -> torch.Tensor:
 
 
 def _described(tensor: torch.Tensor) -> str:
-    kind = "a nested tensor" if tensor.is_nested else f"of layout {tensor.layout}" if not tensor.is_meta else "on meta"
-    return f"{kind}, {tensor.dtype}"
+    if tensor.is_nested:
+        return "a nested tensor"
+    if tensor.layout != torch.strided:
+        return f"of layout {tensor.layout}"
+    return "on the device 'meta'" if tensor.is_meta else f"of dtype {tensor.dtype}"
 
 
 def _tensors(values: Any) -> Iterator[torch.Tensor]:

@@ -42,8 +42,8 @@ def measure(
     matrix of flat samples is singular). Where a sample is not one such vector, or one is constant, normalization is
     None and `reason` says so.
 
-    X: (n, ...), rows are samples. An array is converted to the module's dtype and device; a tensor, as for token ids,
-    is passed as it is.
+    X: (n, ...), rows are samples. An array is converted to the dtype and device of the module's weights (float64 where
+    it has none); a tensor, as for token ids, is passed as it is.
     layers: None or "normalization" for all normalisation layers of torch; else a name or pattern ("blocks.*.norm1"), a
     class (torch.nn.Linear), a function of (name, layer), or a list of these. A mapping says what a class of one's own
     does along its last axis: {MyNorm: "layer"} or {MyNorm: "rms"}.

@@ -77,7 +77,7 @@ def _inputs(module: nn.Module, X: ArrayLike | torch.Tensor, axis: int) -> torch.
 
 def _converted(module: nn.Module, array: Floats) -> torch.Tensor:
     own = (t for t in (*module.parameters(), *module.buffers()) if t.is_floating_point())
-    like = next(own, torch.empty(0))
+    like = next(own, torch.empty(0, dtype=torch.float64))
     return torch.tensor(array).to(device=like.device, dtype=like.dtype)
 
 
