@@ -1,4 +1,4 @@
-"""Command line of the room: `python -m meanfield iterate|fixed-points|phase ACTIVATION`.
+"""Command line of the room: `python -m meanfield iterate|simulate|fixed-points|phase ACTIVATION`.
 
 Data goes to stdout and nothing else; an error is one line on stderr with exit code 2; progress shows on a terminal.
 """
@@ -14,11 +14,17 @@ from typing import get_args
 from hermite._console import FORMATS, Parser, integer, number, one_line, version, write
 from hermite.errors import MissingDependencyError, UnknownActivationError
 
+from ._finite_width import Backend, Method
 from ._layer import Normalization, Order
-from ._reports import fixed_points_report, iterate_report, phase_report
+from ._reports import fixed_points_report, iterate_report, phase_report, simulate_report
 from ._starts import start_options
 
-_REPORTS = {"iterate": iterate_report, "fixed-points": fixed_points_report, "phase": phase_report}
+_REPORTS = {
+    "iterate": iterate_report,
+    "simulate": simulate_report,
+    "fixed-points": fixed_points_report,
+    "phase": phase_report,
+}
 _EXAMPLES = """examples:
   python -m meanfield iterate relu --depth 50
   python -m meanfield iterate "x*sigmoid(1.702*x)" --gain 2 --n 20 --rho 0.9 --every 10
@@ -27,6 +33,7 @@ _EXAMPLES = """examples:
   python -m meanfield iterate relu --normalization rms --skip 0.5 --bias-variance 0.1
   python -m meanfield iterate exp --n 4 --rho=-1/3        (a negative fraction needs the =)
   python -m meanfield iterate -- "-x + cos(x)"            (an expression that starts with a minus sign needs the --)
+  python -m meanfield simulate relu --width 1000 --depth 30 --runs 20 --plot band.png
   python -m meanfield fixed-points relu6 gelu "x*tanh(x)" --normalization rms --plot map.png
   python -m meanfield phase tanh --weight-variance 2.25 --bias-variance 0.0025
   python -m meanfield phase tanh --bias-variance 0 0.05 0.1        (without a weight variance: the edge of chaos)
@@ -72,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"isogram {version()}")
     commands = parser.add_subparsers(dest="command", metavar="|".join(_REPORTS), required=True)
     _iterate(commands)
+    _simulate(commands)
     _fixed_points(commands)
     _phase(commands)
     return parser
@@ -102,6 +110,27 @@ def _iterate(commands: argparse._SubParsersAction[Parser]) -> None:
         help="layers 0, K, 2K, ... and the last; else all, their gaps for n <= 512",
     )
     _output_options(parser, "the gap")
+
+
+def _simulate(commands: argparse._SubParsersAction[Parser]) -> None:
+    summary = "the isometry gap of random networks of finite width"
+    parser = _command(commands, "simulate", summary, "beside infinite width: the mean over runs, and what is predicted")
+    parser.add_argument("activation", metavar="ACTIVATION", help=_ACTIVATION)
+    parser.add_argument(
+        "--width", type=integer, nargs="+", default=[1000], metavar="D", help="of all layers, or of each; default 1000"
+    )
+    parser.add_argument("--depth", type=integer, default=30, metavar="L", help="number of layers, default 30")
+    parser.add_argument("--runs", type=integer, default=10, metavar="R", help="number of networks, default 10")
+    parser.add_argument(
+        "--method", choices=get_args(Method), default="gram", help="gram (their exact law) or weights; default gram"
+    )
+    parser.add_argument("--backend", choices=get_args(Backend), default="numpy", help="default numpy")
+    parser.add_argument("--device", metavar="NAME", help="of torch: cpu, cuda, cuda:1, ...")
+    parser.add_argument("--dtype", choices=("float64", "float32"), default="float64", help="of the wide part")
+    parser.add_argument("--rng", type=integer, default=0, metavar="S", help="seed of the networks, default 0")
+    _layer_options(parser)
+    start_options(parser)
+    _output_options(parser, "the comparison")
 
 
 def _fixed_points(commands: argparse._SubParsersAction[Parser]) -> None:

@@ -8,15 +8,18 @@ import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hermite._activation import Activation, activation, catalogue
 from hermite._table import Cell, Table
 from hermite.errors import MissingDependencyError
 
+from ._conditional import factors
 from ._dynamics import Trajectory, trajectory
+from ._finite_width import simulate
 from ._fixed_points import FixedPoint, fixed_points
 from ._layer import Layer, check_depth
 from ._phase import edge_of_chaos, phase
@@ -25,6 +28,7 @@ from ._starts import start
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+Floats: TypeAlias = NDArray[np.float64]
 _COLUMNS = ("layer", "isometry_gap", "error", "log_isometry_gap", "potential", "max_correlation", "status")
 _FIXED = ("activation", "rho", "1 - rho", "slope", "stability", "rate", "correlation_length")
 _KNOWN = 1e-13  # relative error of fixed points, slopes, and what is derived from them
@@ -79,6 +83,38 @@ def _row(path: Trajectory, l: int) -> tuple[tuple[Cell, ...], tuple[float | None
 def _cell(number: float) -> float | str | None:
     """Infinities as text, since JSON has none; nothing where nothing was computed."""
     return None if math.isnan(number) else number if math.isfinite(number) else str(number)
+
+
+# ---- simulate -------------------------------------------------------------------------------------------------
+
+_SIMULATED = ("layer", "mean", "standard_error", "mean_field", "z", "expected", "low", "high", "distance")
+
+
+def simulate_report(options: argparse.Namespace) -> Table:
+    """Networks of finite width beside their mean field, one row a layer."""
+    layer, depth, widths = _layer(options.activation, options), check_depth(options.depth), options.width
+    names = ("runs", "method", "backend", "device", "dtype", "rng")
+    asked = {name: getattr(options, name) for name in names}
+    width = widths[0] if len(widths) == 1 else widths
+    found = simulate(layer, _inputs(start(options), layer, widths[0]), width=width, depth=depth, **asked)
+    beside = found.compare(trajectory(layer, found.initial_gram, depth))
+    if options.plot is not None:
+        _draw(options.plot, beside.plot)
+    columns = (beside.mean, beside.standard_error, beside.mean_field, beside.z, beside.expected, *beside.band)
+    numbers = np.array([*columns, beside.distance_max]).T.tolist()
+    rows = [(l, *map(_cell, row)) for l, row in enumerate(numbers)]
+    # two digits of a mean beyond its standard error would be none
+    known = [(None, 0.01 * row[1] if math.isfinite(row[1]) else None, *[None] * 7) for row in numbers]
+    return Table(_SIMULATED, tuple(rows), tuple(known), _digits(options))
+
+
+def _inputs(G: Floats, layer: Layer, width: int) -> Floats:
+    """Inputs X with X X^T/d = G; as many features as the first layer has, where a skip connection adds them to it."""
+    n = len(G)
+    d = max(width, n) if layer.skip else n
+    X = np.zeros((n, d))
+    X[:, :n] = math.sqrt(d) * factors(G[None])[0]
+    return X
 
 
 # ---- fixed points ---------------------------------------------------------------------------------------------

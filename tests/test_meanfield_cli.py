@@ -86,7 +86,7 @@ def test_the_examples_of_the_help_run(line: str, shell: Shell, tmp_path: Path, m
     assert [python, dash_m, room] == ["python", "-m", "meanfield"]
     printed = Shell(cli.main, "python -m meanfield", shell.capsys, verb).ok(*argv)
     files = {path.name for path in tmp_path.iterdir()} - {"data.csv"}
-    assert files == {word for word in argv if word in ("tanh.csv", "gap.png", "map.png")}
+    assert files == {word for word in argv if word in ("tanh.csv", "gap.png", "map.png", "band.png")}
     assert (printed == "") == ("tanh.csv" in files)
 
 
