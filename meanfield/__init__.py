@@ -3,7 +3,7 @@
 X has shape (n, d), rows are inputs; Gram matrices are (..., n, n) float64 arrays. `Layer` is one mean-field layer,
 `trajectory` iterates it, and the functionals (`isometry_gap`, `potential`, ...) measure how orthogonal the batch is;
 `fixed_points`, `variance_fixed_points` and `phase` say where deep networks end; `simulate` runs networks of finite
-width.
+width, and `measure` looks into a given one.
 """
 
 from importlib import import_module
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ._fixed_points import FixedPoint as FixedPoint
     from ._fixed_points import fixed_points as fixed_points
     from ._layer import Layer as Layer
+    from ._measurement import Measurement as Measurement
     from ._ntk import ntk as ntk
     from ._phase import HalfStablePoint as HalfStablePoint
     from ._phase import Phase as Phase
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from ._phase import half_stable_points as half_stable_points
     from ._phase import phase as phase
     from ._simulation import Simulation as Simulation
+    from ._torch._measure import measure as measure
     from ._variances import VariancePoint as VariancePoint
     from ._variances import variance_fixed_points as variance_fixed_points
     from ._variances import variance_map as variance_map
@@ -75,6 +77,8 @@ __all__ = [
     "simulate",
     "Simulation",
     "Comparison",
+    "measure",
+    "Measurement",
     "plotting",
 ]
 
@@ -86,9 +90,11 @@ _HOMES = {
     "_finite_width": "simulate",
     "_fixed_points": "fixed_points FixedPoint",
     "_layer": "Layer",
+    "_measurement": "Measurement",
     "_ntk": "ntk",
     "_phase": "phase Phase edge_of_chaos half_stable_points HalfStablePoint",
     "_simulation": "Simulation",
+    "_torch._measure": "measure",
     "_variances": "variance_map variance_fixed_points VariancePoint",
 }
 _LAZY = {name: f".{home}" for home, names in _HOMES.items() for name in names.split()}

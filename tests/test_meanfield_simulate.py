@@ -130,6 +130,17 @@ def test_another_layer_is_told_apart(wrong: Layer) -> None:
     assert differ(ours(wrong, "gram", 11), reference(networks.Spec("relu"), 12), 1e-6)
 
 
+@pytest.mark.parametrize("spec", [s for s in SPECS if s.normalization != "batch"], ids=str)
+def test_a_very_wide_network_is_its_mean_field(spec: networks.Spec) -> None:
+    """Four million neurons: entries of size 1 scatter by some 1/2000, and 1 % of one would be seen."""
+    x = math.sqrt(3) * np.linalg.cholesky(K0)
+    if spec.skip:
+        x = np.pad(math.sqrt(4e6 / 3) * x, ((0, 0), (0, 4_000_000 - 3)))
+    s = simulate(layer_of(spec), x, width=4_000_000, depth=1, rng=2)
+    assert s.distance_max[0, 1] < 8 * np.abs(s.gram).max() / 2000
+    assert s.distance_max[0, 0] < 1e-14
+
+
 def test_methods_agree_pooled_over_seeds() -> None:
     """The mean gap of 8 x 4000 runs by each method; weights against weights is the control. Level 1e-6."""
 
