@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from hermite._activation import Activation
 from hermite._interpreter import evaluate_scaled
-from hermite._numeric import Scaled, gauss_legendre, varying, without_constant
+from hermite._numeric import Rule, Scaled, gauss_legendre, varying, without_constant
 from hermite._panels import panels
 from hermite._rotation import cuts
 from hermite._slope import sharp_kinks
@@ -50,6 +50,12 @@ class Output:
     def __call__(self, u: Floats) -> Floats:
         m, e = evaluate_scaled(self.sigma.expr, u)
         return np.asarray((m * np.exp(e - self.low.log_scale) - self.mean) / self.size)
+
+    def rule(self) -> Rule:
+        """Nodes that integrate powers of x up to the fourth, their f left 0."""
+        reach = _BULK + self.peak
+        u, weights = _nodes(*_adjacent(np.unique(np.concatenate([_grid(reach), self.edges]))))
+        return Rule(u, np.zeros_like(u), np.exp(-0.25 * u * u), weights / math.sqrt(2.0 * math.pi), 0.0)
 
 
 @lru_cache(maxsize=256)
@@ -88,7 +94,7 @@ def pair_mean(F: Callable[[Floats, Floats], Floats], x: Output, y: Output, root:
     u, weights = _nodes(*_adjacent(_outer_edges(x, y, rho, s)))
     weights = weights * np.exp(-0.5 * u * u)
     reach = _BULK + y.peak * s
-    grid = np.linspace(-reach, reach, math.ceil(2 * reach / 1.5) + 1)
+    grid = _grid(reach, 1.5)
     total = 0.0
     with np.errstate(all="ignore"):  # what leaves float64 is refused
         for start in range(0, len(u), _BLOCK):
@@ -108,11 +114,15 @@ def pair_mean(F: Callable[[Floats, Floats], Floats], x: Output, y: Output, root:
 
 def _outer_edges(x: Output, y: Output, rho: float, s: float) -> Floats:
     reach = _BULK + max(x.peak, y.peak)
-    marks = [np.linspace(-reach, reach, math.ceil(2 * reach) + 1), x.edges]
+    marks = [_grid(reach), x.edges]
     if abs(rho) > _FLAT:
         marks += [y.cuts / rho, (y.kinks[:, None] / rho + np.arange(-9.0, 9.1, 1.5) * (s / rho)).ravel()]
     edges = np.unique(np.concatenate(marks))
     return np.asarray(edges[np.abs(edges) <= reach])
+
+
+def _grid(reach: float, step: float = 1.0) -> Floats:
+    return np.linspace(-reach, reach, math.ceil(2.0 * reach / step) + 1)
 
 
 def _adjacent(edges: Floats) -> tuple[Floats, Floats]:

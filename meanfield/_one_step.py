@@ -2,8 +2,8 @@
 
 Let x = x(u), y = x(u') be the normalised outputs of one neuron on two inputs, E x^2 = E y^2 = 1, E x y = kappa(rho),
 and x_a, y_a those of neurons a = 1..d, which are independent of each other given the layer before. (A bias per neuron
-is one more Gaussian summand of u and u', and makes their correlation t = shift + share rho.) With A, B, C the means over
-a of x y - kappa, x^2 - 1, y^2 - 1, all of size d^(-1/2), the entry of the sample correlation matrix is
+is one more Gaussian summand of u and u', and makes their correlation t = shift + share rho.) With A, B, C the means
+over a of x y - kappa, x^2 - 1, y^2 - 1, all of size d^(-1/2), the entry of the sample correlation matrix is
 
     (kappa + A)/sqrt((1 + B)(1 + C)) = kappa + A - (kappa/2)(B + C) + O(1/d) = kappa + mean of Y_a + O(1/d),
     Y = x y - (kappa/2)(x^2 + y^2),        E Y = 0.
@@ -32,7 +32,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -70,8 +69,8 @@ def one_step_variance(layer: Layer, rho: ArrayLike) -> float | Floats:
     not resolved (sigma with a singular point, or of which v ranges over more than 8 orders: exp(3 x)), and the errors
     of the layer.
 
-    Error at most 1e-9 relative, most often 1e-13, up to rho = 1 - 1e-16 and, with parity, down to its mirror image; next
-    to -1 of the others, 1e-9 of v(0). A sigma takes 0.1 to 3 seconds the first time, and microseconds then.
+    Error at most 1e-9 relative, most often 1e-13, up to rho = 1 - 1e-16 and, with parity, down to its mirror image;
+    next to -1 of the others, 1e-9 of v(0). A sigma takes 0.1 to 3 seconds the first time, and microseconds then.
 
     Source: the delta method, see the module; for a linear sigma R. A. Fisher's (1 - rho^2)^2.
 
@@ -85,7 +84,9 @@ def one_step_variance(layer: Layer, rho: ArrayLike) -> float | Floats:
 
     def value(r: Floats) -> Floats:
         r = inside(r)
-        return one_step(layer)(step.share * (1.0 - r), 2.0 * step.shift + step.share * (1.0 + r))
+        return one_step_of(layer.sigma, centred=layer.is_centred)(
+            step.share * (1.0 - r), 2.0 * step.shift + step.share * (1.0 + r)
+        )
 
     return shaped(value, rho, "rho")
 
@@ -104,17 +105,6 @@ def check_derived(layer: Layer) -> None:
     else:
         return
     raise ValueError(f"{layer.label}: fluctuations at finite width are not derived for this layer: {why}")
-
-
-def one_step(layer: Layer) -> OneStep:
-    """v of a layer as a function of the distances of the arguments' correlation from 1 and -1."""
-    return _built(layer.sigma, layer.is_centred)
-
-
-def one_step_at(layer: Layer, deviation: float) -> OneStep:
-    """The same where the arguments of sigma have another deviation than those of unit inputs."""
-    assert isinstance(layer.activation, Activation)
-    return _built(layer.activation.scaled(Fraction(deviation)), layer.is_centred)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +142,8 @@ class OneStep:
 
 
 @lru_cache(maxsize=256)
-def _built(sigma: Activation, centred: bool) -> OneStep:
+def one_step_of(sigma: Activation, *, centred: bool) -> OneStep:
+    """v of a layer of this sigma without a bias, which is made once."""
     step = Layer(sigma, normalization="layer" if centred else "rms").step
     x = output(sigma, centred=centred)
     upper = _series(lambda root: _next_to_one(x, step, root), 1 if jumps_of(x.sigma, x.low) else 4, sigma.name)
