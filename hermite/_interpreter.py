@@ -1,8 +1,8 @@
 """The float64 interpreter of expression trees.
 
 Values travel as pairs (m, e) meaning m * exp(e), with e None while everything fits: exp(20*x) squared against a
-Gaussian is an ordinary number although exp(20*x) itself overflows. Stable forms of common expressions
-(softplus, the normal cdf) are recognised here, so that texts may be written as in a paper.
+Gaussian is an ordinary number although exp(20*x) itself overflows. Expressions that cancel or overflow as a paper
+writes them (the normal cdf, softplus) have stable functions here; `_forms` recognises them.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ._forms import log_tail_parts, over_root_two, tail_parts, tanh_shrink_part
 from ._recurrence import Array, hermite_sequence
-from ._tree import ONE, Node, Opaque, add, call, compare, num
+from ._tree import Node, Opaque, compare
 
 Scaled: TypeAlias = tuple[Array, Array | None]
 
-_ROOT_TWO = call("sqrt", num(2))
 _EXP_LIMIT = 700.0  # exp beyond it overflows
 
 
@@ -57,7 +57,7 @@ def _scaled(node: Node, x: Array) -> Scaled:
     if op == "add":
         stable = _tail(node, x) if args[0].op == "num" else _tanh_shrink(node, x)
         return (stable, None) if stable is not None else _add(_scaled(args[0], x), _scaled(args[1], x))
-    if op in ("log", "log1p") and (tail := _log_tail(args[0] if op == "log" else add(ONE, args[0]), x)) is not None:
+    if (tail := _log_tail(node, x)) is not None:
         return tail, None
     if op == "log1p":
         return _log1p(args[0], x)
@@ -195,31 +195,17 @@ def _log1p(u: Node, x: Array) -> Scaled:
     return np.where(e > 0, e + np.log(m + np.exp(-np.maximum(e, 0))), np.log1p(_plain((m, e)))), None
 
 
-def _tail_parts(node: Node) -> tuple[float, str, Node, bool] | None:
-    """c, the function, u and the sign in c (1 +- erf(u)), c (1 +- tanh(u)), c (1 - sigmoid(u)); None for other sums."""
-    if node.op != "add" or node.args[0].op != "num":
-        return None
-    left, right = node.args
-    k, inner = right.args if right.op == "mul" else (ONE, right)
-    if k.op != "num" or inner.op not in ("erf", "tanh", "sigmoid") or abs(k.number) != abs(left.number):
-        return None
-    same = (k.number > 0) == (left.number > 0)
-    if inner.op == "sigmoid" and same:
-        return None  # nothing cancels
-    return float(left.number), inner.op, inner.args[0], same
-
-
 def _tail(node: Node, x: Array) -> Array | None:
     """c (1 + erf(u)) as c erfc(-u), c (1 + tanh(u)) as 2c sigmoid(2u): relative accuracy where they are small."""
-    parts = _tail_parts(node)
+    parts = tail_parts(node)
     if parts is None:
         return None
     from scipy.special import erfc, expit
 
     c, function, inner, same = parts
     sign = 1.0 if same else -1.0
-    if function == "erf" and inner.op == "div" and inner.args[1] == _ROOT_TWO:
-        return 2 * c * _normal_cdf(sign * _plain(_scaled(inner.args[0], x)))
+    if function == "erf" and (v := over_root_two(inner)) is not None:
+        return 2 * c * _normal_cdf(sign * _plain(_scaled(v, x)))
     u = sign * _plain(_scaled(inner, x))
     if function == "sigmoid":
         return np.asarray(c * expit(u))
@@ -238,8 +224,8 @@ def _normal_cdf(v: Array) -> Array:
 
 def _log_tail(node: Node, x: Array) -> Array | None:
     """The logarithm of such a sum, also where it underflows."""
-    parts = _tail_parts(node)
-    if parts is None or parts[0] <= 0:
+    parts = log_tail_parts(node)
+    if parts is None:
         return None
     from scipy.special import log_expit, log_ndtr
 
@@ -247,23 +233,23 @@ def _log_tail(node: Node, x: Array) -> Array | None:
     u = _plain(_scaled(inner, x)) * (1.0 if same else -1.0)
     if function == "sigmoid":
         return np.asarray(np.log(c) + log_expit(u))
-    return np.asarray(np.log(2 * c) + (log_ndtr(np.sqrt(2.0) * u) if function == "erf" else log_expit(2 * u)))
+    tail = np.log(2 * c) + (log_ndtr(np.sqrt(2.0) * u) if function == "erf" else log_expit(2 * u))
+    if node.op == "log":
+        return np.asarray(tail)
+    return np.where(u < -0.5, tail, np.log1p(_FUNCTIONS[function](u)))  # which has its zero at u = 0
 
 
 def _tanh_shrink(node: Node, x: Array) -> Array | None:
     """u - tanh(u) = u w/(1 + w) with tanh's continued fraction w = u^2/(3 + u^2/(5 + ...)): no cancellation."""
-    for left, right in (node.args, node.args[::-1]):
-        if right.op != "mul" or right.args[0].op != "num" or right.args[1].op != "tanh":
-            continue
-        k, tanh = right.args
-        if k.number == -1 and tanh.args[0] == left:
-            u = _plain(_scaled(left, x))
-            square = np.minimum(u * u, 1.0)
-            w = np.zeros_like(u)
-            for odd in range(23, 2, -2):
-                w = square / (odd + w)
-            return np.where(np.abs(u) < 1, u * w / (1 + w), u - np.tanh(u))
-    return None
+    part = tanh_shrink_part(node)
+    if part is None:
+        return None
+    u = _plain(_scaled(part, x))
+    square = np.minimum(u * u, 1.0)
+    w = np.zeros_like(u)
+    for odd in range(23, 2, -2):
+        w = square / (odd + w)
+    return np.where(np.abs(u) < 1, u * w / (1 + w), u - np.tanh(u))
 
 
 def _erf(u: Array) -> Array:

@@ -175,6 +175,9 @@ def test_values_at_a_jump() -> None:
         ("log(Phi(x))", -40.0, "log(ncdf(-40))", 1e-14),
         ("1 + erf(x)", -6.0, "erfc(6)", 1e-13),
         ("log(1 + exp(x))", -30.0, "log1p(exp(-30))", 1e-14),
+        ("log(1 + tanh(x))", 1e-9, "log1p(tanh(mpf('1e-9')))", 1e-15),
+        ("log(1 + tanh(x))", -30.0, "log(2) - 60 - log1p(exp(-60))", 1e-15),
+        ("log1p(-erf(x))", 1e-9, "log(erfc(mpf('1e-9')))", 1e-15),
     ],
 )
 def test_stable_forms(name: str, x: float, value: str, relative: float) -> None:
