@@ -181,11 +181,10 @@ def _mean_field(layers: tuple[Layer, ...], start: Floats, index: NDArray[np.intp
 
 def _distinct(X: Floats) -> tuple[Floats, NDArray[np.intp], Floats]:
     """The different rows in their order, which of them each row is, and how often each occurs."""
-    _, first, index, counts = np.unique(X, axis=0, return_index=True, return_inverse=True, return_counts=True)
-    order = np.argsort(first)
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    return X[first[order]], place[index.reshape(-1)], counts[order].astype(np.float64)
+    place: dict[bytes, int] = {}
+    index = np.array([place.setdefault(row.tobytes(), len(place)) for row in X])
+    first = np.array([int(np.argmax(index == i)) for i in range(len(place))])
+    return X[first], index, np.bincount(index).astype(np.float64)
 
 
 def _elements(plan: Plan, n: int) -> int:

@@ -126,7 +126,7 @@ def test_importing_every_submodule_leaves_every_public_name_what_it_was(name: st
     code = f"""
 import importlib, importlib.util, inspect, pkgutil
 import {name} as room
-skipped = "" if importlib.util.find_spec("torch") else "meanfield._torch."  # modules that are tensors through and through
+skipped = "" if importlib.util.find_spec("torch") else "meanfield._torch."  # whose modules need it
 kinds = lambda: {{public: inspect.ismodule(getattr(room, public)) for public in room.__all__}}
 for module in pkgutil.walk_packages(room.__path__, "{name}."):
     if not module.name.endswith("__main__") and not (skipped and module.name.startswith(skipped)):

@@ -132,12 +132,12 @@ def test_another_layer_is_told_apart(wrong: Layer) -> None:
 
 @pytest.mark.parametrize("spec", [s for s in SPECS if s.normalization != "batch"], ids=str)
 def test_a_very_wide_network_is_its_mean_field(spec: networks.Spec) -> None:
-    """Four million neurons: entries of size 1 scatter by some 1/2000, and 1 % of one would be seen."""
+    """A million neurons: entries of size 1 scatter by some 1/1000, and 1 % of one would be seen."""
     x = math.sqrt(3) * np.linalg.cholesky(K0)
     if spec.skip:
-        x = np.pad(math.sqrt(4e6 / 3) * x, ((0, 0), (0, 4_000_000 - 3)))
-    s = simulate(layer_of(spec), x, width=4_000_000, depth=1, rng=2)
-    assert s.distance_max[0, 1] < 8 * np.abs(s.gram).max() / 2000
+        x = np.pad(math.sqrt(1e6 / 3) * x, ((0, 0), (0, 1_000_000 - 3)))
+    s = simulate(layer_of(spec), x, width=1_000_000, depth=1, rng=2)
+    assert s.distance_max[0, 1] < 8 * np.abs(s.gram).max() / 1000
     assert s.distance_max[0, 0] < 1e-14
 
 
