@@ -146,7 +146,14 @@ def one_step_of(sigma: Activation, *, centred: bool) -> OneStep:
     """v of a layer of this sigma without a bias, which is made once."""
     step = Layer(sigma, normalization="layer" if centred else "rms").step
     x = output(sigma, centred=centred)
-    upper = _series(lambda root: _next_to_one(x, step, root), 1 if jumps_of(x.sigma, x.low) else 4, sigma.name)
+
+    def above(root: float) -> float:
+        return _next_to_one(x, step, root)
+
+    power = 1 if jumps_of(x.sigma, x.low) else 4
+    if any(p.singular_lower or p.singular_upper for p in sigma.pieces) and _power_of(above) != power:
+        raise PrecisionError(f"fluctuations of {sigma.name} at finite width are not resolved: it has a singular point")
+    upper = _series(above, power, sigma.name)
     if step.parity:  # x(-u) = x(u) or -x(u): v is even
         return OneStep(upper, upper)
 
