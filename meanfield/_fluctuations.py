@@ -29,8 +29,8 @@ is that of `_gap_scatter`, of the quadratic one that of independent normal entri
 where it counts. A scaled chi-square with this variance and the expected gap as its mean is the law above where g = 0,
 and nearly normal where the linear part counts.
 
-From where g_l ~ K(g_0) r^l (K the Koenigs function of f), the fluctuations exceed the mean-field gap once
-r^(2l) mean K^2 < 1/((1 - r^2) width): the useful depth is log(width (1 - r^2) mean K(g_0)^2)/(2 log(1/r)) layers.
+Near there g_l ~ K(g_0) r^l, K the Koenigs function of f, and the fluctuations exceed the mean-field gap once
+r^(2l) mean K^2 < (1 - r^(2l))/((1 - r^2) width), after log(1 + width (1 - r^2) mean K(g_0)^2)/(2 log(1/r)) layers.
 
 Source: arXiv:2305.18399, section 7.2, has the experiment.
 """
@@ -118,7 +118,7 @@ class Fluctuations:
         """The first layer at which fluctuations exceed the mean-field gap, inf if there is none.
 
         From there on the gap says more about the width than about the inputs. From nearly orthogonal inputs it is about
-        log(width (1 - r^2) mean g_0^2)/(2 log(1/r)).
+        log(1 + width (1 - r^2) mean g_0^2)/(2 log(1/r)).
         """
         beyond = np.flatnonzero(self.fluctuation_gap > self.mean_field_gap)
         return float(beyond[0]) if len(beyond) else math.inf
