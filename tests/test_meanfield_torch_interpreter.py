@@ -360,6 +360,19 @@ def test_tensors_without_fractions_are_refused(dtype: Any) -> None:
         evaluate(activation("relu").expr, torch.ones(2, dtype=dtype))
 
 
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("text", [*map(str, hermite.catalogue()), *KEPT])
+def test_a_gpu_says_what_the_cpu_says(text: str, dtype: Any) -> None:
+    expr = activation(text).expr
+    x = torch.cat([torch.linspace(-6, 6, 1001, dtype=dtype) + 1 / 512, torch.tensor([30.0, -math.inf], dtype=dtype)])
+    found, expected = evaluate(expr, x.cuda()), evaluate(expr, x)
+    assert (found.device.type, found.dtype) == ("cuda", dtype)
+    eps = torch.finfo(dtype).eps
+    # a sum on the way may cancel, so that units of the largest value count
+    assert torch.allclose(found.cpu(), expected, rtol=200 * eps, atol=200 * eps, equal_nan=True)
+
+
 # ---- Python callables -------------------------------------------------------------------------------------
 
 
