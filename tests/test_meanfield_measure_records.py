@@ -1,4 +1,4 @@
-"""What comes out of a measurement, as records, tables and pictures; and what is refused, with words that help."""
+"""Numbers that a measurement gives, its tables and pictures; and what is refused, with words that help."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from hermite.errors import MissingDependencyError
+from meanfield import estimate_isometry_gap, gram
 from meanfield._measurement import LayerMeasurement, Measurement, Normalization
 from meanfield._torch._measure import measure
 
@@ -26,15 +27,87 @@ pytestmark = pytest.mark.torch
 X = np.random.default_rng(1).standard_normal((4, 6))
 
 
-def perceptron() -> Any:
+def seeded(make: Callable[[], Any]) -> Any:
     with torch.random.fork_rng([]):
         torch.manual_seed(0)
-        return nn.Sequential(nn.Linear(6, 9), nn.LayerNorm(9), nn.ReLU(), nn.Linear(9, 7), nn.LayerNorm(7))
+        return make()
+
+
+def perceptron() -> Any:
+    return seeded(lambda: nn.Sequential(nn.Linear(6, 9), nn.LayerNorm(9), nn.ReLU(), nn.Linear(9, 7), nn.LayerNorm(7)))
 
 
 def theorem(row: LayerMeasurement) -> Normalization:
     assert row.normalization is not None, row.reason
     return row.normalization
+
+
+# --- numbers ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64"])
+def test_dtypes(name: str) -> None:
+    module = perceptron().to(getattr(torch, name))
+    found, sharp = measure(module, X), measure(perceptron().double(), X)
+    unit = float(torch.finfo(getattr(torch, name)).eps)
+    for row, exact in zip(found.rows, sharp.rows, strict=True):
+        assert row.dtype == name
+        assert row.output.isometry_gap == pytest.approx(exact.output.isometry_gap, rel=30 * unit, abs=0)
+        assert theorem(row).verdict == "holds"
+        assert theorem(row).predicted_gain == pytest.approx(theorem(exact).predicted_gain, rel=60 * unit + 1e-12)
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float32", "float64"])
+def test_rounding_hides_no_dependence(name: str) -> None:
+    """Five features of three inputs, and outputs of layer normalisation in as many dimensions: gaps are inf."""
+    linear = seeded(lambda: nn.Linear(3, 5))
+    module = nn.Sequential(linear, nn.BatchNorm1d(5), nn.LayerNorm(5)).to(getattr(torch, name))
+    inputs = np.random.default_rng(6).standard_normal((5, 3))
+    found = measure(module, np.vstack([inputs, inputs[:3] ** 2]), keep=True)
+    first = theorem(found.rows[0])
+    assert (first.status, first.verdict, first.gap_before) == ("unresolved", "undecided", math.inf)
+    (last,) = measure(module[2], inputs @ np.ones((3, 5)) + np.eye(5), keep=True).rows
+    assert (last.output.status, last.output.isometry_gap) == ("unresolved", math.inf)
+    assert theorem(last).status == "singular"
+    assert last.output_array is not None
+    taken_as_it_is = estimate_isometry_gap(gram(last.output_array))
+    assert name != "float32" or (taken_as_it_is.status, round(taken_as_it_is.value)) == ("resolved", 6)
+
+
+def test_duplicates_and_zeros() -> None:
+    module = nn.Sequential(nn.Identity(), nn.RMSNorm(6))
+    (row,) = measure(module, X[[0, 1, 0]]).rows
+    assert (row.input.status, row.input.potential, row.input.max_correlation) == ("singular", math.inf, 1.0)
+    assert (theorem(row).status, theorem(row).verdict) == ("singular", "holds")
+    (row,) = measure(module, np.vstack([X[:2], -X[0]])).rows
+    assert (row.input.status, theorem(row).status, row.input.max_correlation) == ("singular", "singular", 1.0)
+    (row,) = measure(nn.LayerNorm(3), X[:, :3]).rows
+    assert (row.input.status, row.input.isometry_gap_error) == ("singular", 0.0)
+    (row,) = measure(module, np.vstack([X[:2], np.ones(6)])).rows  # constant, yet with a direction
+    assert theorem(row).verdict == "holds"
+    (row,) = measure(module, 0.0 * X, layers="0").rows
+    assert row.input.status == "zero"
+    assert math.isnan(row.input.isometry_gap)
+    wide = np.array([[1e200, 0.0, 0.0], [0.0, 1e-200, 0.0]])
+    with pytest.raises(ValueError, match=r"layer '' \(Identity, call 0\): row 1 is below 1e-150 of the largest"):
+        measure(nn.Identity(), wide, layers=nn.Identity)
+
+
+def test_arrays_take_the_type_of_the_module_and_tensors_keep_theirs() -> None:
+    assert measure(perceptron().double(), X.astype(np.float32).tolist()).rows[0].dtype == "float64"
+    assert measure(nn.LayerNorm(6, elementwise_affine=False), X.astype(np.float32)).rows[0].dtype == "float64"
+    read_only = X.astype(int)
+    read_only.setflags(write=False)
+    assert measure(perceptron(), read_only).rows[0].dtype == "float32"
+    words = seeded(lambda: nn.Sequential(nn.Embedding(9, 6), nn.LayerNorm(6)))
+    (row,) = measure(words, torch.tensor([[0, 1, 2, 3]]), samples="tokens").rows
+    assert (row.samples, row.features, theorem(row).verdict) == (4, 6, "holds")
+    tensor = torch.tensor(X, requires_grad=True)
+    (row,) = measure(nn.LayerNorm(6).double(), tensor, keep=True).rows
+    assert row.input_array is not None
+    assert row.input_array.tolist() == X.tolist()
+    row.input_array[:] = 0
+    assert tensor.tolist() == X.tolist()
 
 
 def test_what_leaves_is_numbers() -> None:

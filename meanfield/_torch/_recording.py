@@ -90,7 +90,7 @@ def _rows(call: Call, kind: str, settings: Settings) -> Iterator[LayerMeasuremen
             f"another axis than samples={settings.axis}"
         )
     norm = norm_of(call.layer, kind, call.x)
-    theorem = _Theorem(norm, call, x, y, settings.axis)
+    theorem = _Theorem(norm, call, x, y, before)
     for i, (rows, outputs) in enumerate(zip(before, after, strict=True)):
         try:
             first, last = geometry(rows, _unit(call.x)), geometry(outputs, _unit(call.y))
@@ -110,22 +110,23 @@ def _rows(call: Call, kind: str, settings: Settings) -> Iterator[LayerMeasuremen
             output=last,
             normalization=found,
             reason=reason,
-            input_array=rows.copy() if settings.keep else None,
-            output_array=outputs.copy() if settings.keep else None,
+            input_array=rows if settings.keep else None,
+            output_array=outputs.copy() if settings.keep else None,  # the next layer may overwrite it
         )
 
 
 class _Theorem:
     """What theorem 4.1 says of one call: of each batch of samples, or, under batch normalisation, of the features."""
 
-    def __init__(self, norm: Norm, call: Call, x: Floats, y: Floats, axis: int) -> None:
+    def __init__(self, norm: Norm, call: Call, x: Floats, y: Floats, samples: Floats) -> None:
         self.norm, self.unit, self.reason = norm, _unit(call.x), norm.reason
         self.features: tuple[Normalization | None, str] | None = None
         if norm.reason:
             return
         if norm.theorem == "4.3":
             self.features = self._found(norm.vectors(x), "feature", geometry(norm.vectors(y), _unit(call.y)))
-        elif not _one_vector_each(norm, x.shape, axis):
+        # both are blocks of consecutive entries, so equal shapes are equal blocks
+        elif norm.vectors(x).shape != (math.prod(samples.shape[:2]), samples.shape[2]):
             self.reason = "a sample is not one of the vectors that it normalises; samples= may name another axis"
 
     def about(self, rows: Floats, outputs: Geometry) -> tuple[Normalization | None, str]:
@@ -141,16 +142,6 @@ class _Theorem:
             return None, f"{what} {flat} is {'constant' if norm.centred else '0'}, so it has no direction"
         actual = outputs.isometry_gap
         return normalization(norm.theorem, vectors, actual, norm.eps, self.unit, centred=norm.centred), ""
-
-
-def _one_vector_each(norm: Norm, shape: tuple[int, ...], axis: int) -> bool:
-    """Whether samples are the vectors that are normalised, no more and no less: by the places of the entries."""
-    places = norm.vectors(np.arange(math.prod(shape)).reshape(shape))
-    owner = np.empty(math.prod(shape), dtype=np.intp)
-    owner[places] = np.arange(len(places))[:, None]
-    samples = _split(owner.reshape(shape), axis)
-    owners = samples.reshape(-1, samples.shape[-1])
-    return len(owners) == len(places) and bool((owners == owners[:, :1]).all())
 
 
 def _floats(tensor: torch.Tensor, call: Call, place: str) -> Floats:
