@@ -7,13 +7,12 @@ width^2, and memory for one block of columns.
 
 A skip connection x' = a x + sqrt(1 - a^2) W_2 y keeps x itself, of which K is not all. But given x and y the columns of
 V = W_2 y are independent N(0, Y), Y = y y^T/width, so V Q has the law of V for every rotation Q of the features; and y
-depends on x through K alone. So x may be replaced by any x Q, by sqrt(width) [C, 0] with C C^T = K, and
+depends on x through K alone. So x may be replaced by any x Q, by sqrt(width) [C, 0] with C C^T = K:
 
-    x' x'^T/width = a^2 K + a sqrt(1 - a^2) (C V_n^T + V_n C^T)/sqrt(width) + (1 - a^2) V V^T/width,
+    x' = a sqrt(width) [C, 0] + sqrt(1 - a^2) V.
 
-V_n the first n columns of V.
-
-K of lower rank (more inputs than features, centred features, inputs that are opposite) has a pivoted factor.
+K of lower rank (more inputs than features, centred features, inputs that are opposite) has a pivoted factor, which is
+that of the correlations: an input may be ever so much shorter than another.
 """
 
 from __future__ import annotations
@@ -44,45 +43,61 @@ def _columns(factor: Array, site: Site, purpose: int, start: int) -> Array:
 
 
 def _with_skip(layer: Layer, K: Floats, Y: Floats, site: Site) -> Floats:
-    factor, n = site.arrays.wide(factors(Y)), K.shape[-1]
-    V_n = np.empty((*K.shape[:-1], min(n, site.width)))
+    """x' x'^T/width; what is summed is x'/sqrt(1 - a^2)."""
+    a, b = float(layer.skip), float(1 - layer.skip**2) ** 0.5
+    factor = site.arrays.wide(factors(Y))
+    x = a / b * site.width**0.5 * (factors(K) if K.shape[-1] <= site.width else narrow(K, site.width))
 
     def block(start: int) -> Array:
         V = _columns(factor, site, SKIP_WEIGHTS, start)
-        if start < n:
-            V_n[..., site.columns(start)] = site.arrays.floats(V[..., : n - start])
+        here = x[..., start : start + V.shape[-1]]
+        if here.shape[-1]:
+            V[..., : here.shape[-1]] += site.arrays.wide(here)
         return V
 
-    second = gathered(site.arrays, block, site.starts, about_mean=False).second
-    C = narrow(K, site.width) if site.width < n else factors(K)
-    cross = C @ V_n.swapaxes(-1, -2) / site.width**0.5
-    a, b = float(layer.skip), float(1 - layer.skip**2) ** 0.5
-    return np.asarray(layer.keep * K + a * b * (cross + cross.swapaxes(-1, -2)) + (1.0 - layer.keep) * second)
+    return np.asarray(b * b * gathered(site.arrays, block, site.starts, about_mean=False).second)
 
 
 def factors(K: Floats) -> Floats:
     """F (runs, n, n), lower triangular but for the order of rows, with F F^T = K; columns beyond the rank are 0."""
     try:
+        L = np.asarray(np.linalg.cholesky(K))
+    except np.linalg.LinAlgError:
+        L = np.array([_factor(each) for each in K])
+    return _without_rounding(L, K)
+
+
+def _factor(K: Floats) -> Floats:
+    """Cholesky's of one matrix, zeros where there is none: what another run is has no say in it."""
+    try:
         return np.asarray(np.linalg.cholesky(K))
     except np.linalg.LinAlgError:
-        return np.array([_pivoted(each) for each in K])
+        return np.zeros_like(K)
+
+
+def _without_rounding(L: Floats, K: Floats) -> Floats:
+    """L, but a pivoted factor where a pivot is no more than rounding."""
+    pivots, diagonal = (np.einsum("...ii->...i", each) for each in (L, K))
+    poor = np.any(pivots**2 <= 4 * K.shape[-1] * 2.0**-52 * diagonal, axis=-1)
+    for run in np.flatnonzero(poor):
+        L[run] = _pivoted(K[run])
+    return L
 
 
 def _pivoted(K: Floats) -> Floats:
-    """A factor of one matrix of any rank: what is below n eps of the largest diagonal entry is rounding of K."""
+    """A factor of one matrix of any rank: of its correlations, of which what is below n eps is rounding."""
     from scipy.linalg.lapack import dpstrf
 
-    n = len(K)
-    largest = float(np.diagonal(K).max())
+    n, lengths = len(K), np.sqrt(np.diagonal(K))
+    alive = np.flatnonzero(lengths > 0.0)
     out = np.zeros((n, n))
-    if not largest > 0.0:
-        return out
-    L, order, rank, _ = dpstrf(K, lower=1, tol=n * 2.0**-52 * largest)
-    out[order - 1, :rank] = np.tril(L)[:, :rank]
-    return out
+    if len(alive):
+        C = K[np.ix_(alive, alive)] / lengths[alive, None] / lengths[alive]
+        L, order, rank, _ = dpstrf(C, lower=1, tol=4 * n * 2.0**-52)
+        out[alive[order - 1], :rank] = np.tril(L)[:, :rank]
+    return out * lengths[:, None]
 
 
 def narrow(K: Floats, width: int) -> Floats:
-    """(runs, n, width) with C C^T = K, for matrices of rank at most width < n."""
-    values, vectors = np.linalg.eigh(K)
-    return np.asarray(vectors[..., -width:] * np.sqrt(np.maximum(values[..., None, -width:], 0.0)))
+    """(runs, n, width) with C C^T = K, for matrices of rank at most width < n; a row of zeros stays one."""
+    return np.array([_pivoted(each)[:, :width] for each in K])

@@ -11,7 +11,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ._gap import EPS, SINGULAR, ZERO, Gap, gap_of, with_norms
+from ._gap import EPS, SINGULAR, ZERO, Gap, diagonal_gap, gap_of, least_gap, with_norms
+from ._tail import log1p_error
 from ._walk import orthogonal_to_ones
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -24,10 +25,14 @@ class Measures(NamedTuple):
 
     isometry_gap: Floats
     isometry_gap_error: Floats
+    isometry_gap_lower: Floats
     log_isometry_gap: Floats
+    log_isometry_gap_error: Floats
     potential: Floats
     log_potential: Floats
+    log_potential_error: Floats
     max_correlation: Floats
+    max_correlation_error: Floats
     status: NDArray[np.str_]
 
 
@@ -41,22 +46,37 @@ def measures(K: Floats, *, duplicates: bool, over_batch: bool) -> Measures:
     n = K.shape[-1]
     off = np.abs(C[:, ~np.eye(n, dtype=bool)])
     largest = np.ones(len(K)) if duplicates else off.max(axis=-1, initial=0.0)
-    with np.errstate(divide="ignore"):
+    bar = np.where(largest == 1.0, 0.0, 2.0 * EPS * largest) if duplicates else 2.0 * EPS * largest
+    with np.errstate(divide="ignore", invalid="ignore"):
         potential = largest / (1.0 - largest)
         log_potential = np.log(largest) - np.log1p(-largest)
+        log_bar = np.where(bar == 0.0, 0.0, bar / (largest * (1.0 - largest)) + 2.0 * EPS * np.abs(log_potential))
     if over_batch:
         basis = orthogonal_to_ones(n)
         C, q = _cosines(basis.T @ K @ basis)
     gaps = [SINGULAR] * len(K) if duplicates else _gaps(C, q)
+    value, error, log_value = np.array([gap[:3] for gap in gaps]).T
+    log_error = [log1p_error(gap.error / gap.value) if 0.0 < gap.value < math.inf else gap.error for gap in gaps]
     return Measures(
-        np.array([gap.value for gap in gaps]),
-        np.array([gap.error for gap in gaps]),
-        np.array([gap.log_value for gap in gaps]),
-        potential,
-        log_potential,
-        largest,
-        np.array([gap.status for gap in gaps], dtype="<U10"),
+        isometry_gap=value,
+        isometry_gap_error=error,
+        isometry_gap_lower=np.array([_least(gap, c, d) for gap, c, d in zip(gaps, C, q, strict=True)]),
+        log_isometry_gap=log_value,
+        log_isometry_gap_error=np.array(log_error),
+        potential=potential,
+        log_potential=log_potential,
+        log_potential_error=log_bar,
+        max_correlation=largest,
+        max_correlation_error=bar,
+        status=np.array([gap.status for gap in gaps], dtype="<U10"),
     )
+
+
+def _least(gap: Gap, C: Floats, q: Floats) -> float:
+    """What the gap is at least, also where it is not resolved."""
+    if gap.status != "unresolved":
+        return max(gap.value - gap.error, 0.0)
+    return least_gap(C, entry_error=EPS) + diagonal_gap(q)
 
 
 def _cosines(K: Floats) -> tuple[Floats, Floats]:

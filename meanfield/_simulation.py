@@ -29,10 +29,11 @@ _DISTANCES = ("distance_max", "distance_frobenius")
 class Simulation:
     """Independent random networks on one batch: each quantity has shape (runs, depth + 1), entry 0 being the input.
 
-    isometry_gap, isometry_gap_error, log_isometry_gap, potential, log_potential, max_correlation, status: as in
-    `Trajectory`, with batch normalisation, too. distance_max, distance_frobenius: of the Gram matrix to that of
-    infinite width, the largest difference of entries and the root of the sum of all squares; nan where there is no mean
-    field, for the reason that mean_field_reason gives ("" elsewhere). gram: (runs, n, n), the last of each run;
+    isometry_gap, log_isometry_gap, potential, log_potential, max_correlation, each with its _error, isometry_gap_lower,
+    and status: as in `Trajectory`, with batch normalisation, too; errors are those of what is computed from a Gram
+    matrix of floats, deviations over runs those of networks. distance_max, distance_frobenius: of the Gram matrix to
+    that of infinite width, the largest difference of entries and the root of the sum of all squares; nan where there is
+    no mean field, for the reason that mean_field_reason gives ("" elsewhere). gram: (runs, n, n), the last of each run;
     gram_mean, gram_variance: (depth + 1, n, n), over runs (variance nan for one run). width: (depth,). layers,
     initial_gram (n, n), eps, method, backend, device, dtype: what was run; seed: the root of all random numbers, for
     `rng=`.
@@ -41,10 +42,14 @@ class Simulation:
     layer: NDArray[np.int64]
     isometry_gap: Floats
     isometry_gap_error: Floats
+    isometry_gap_lower: Floats
     log_isometry_gap: Floats
+    log_isometry_gap_error: Floats
     potential: Floats
     log_potential: Floats
+    log_potential_error: Floats
     max_correlation: Floats
+    max_correlation_error: Floats
     status: NDArray[np.str_]
     distance_max: Floats
     distance_frobenius: Floats
@@ -186,13 +191,16 @@ class Recorder:
         for name, value in found._asdict().items():
             (self.status if name == "status" else self.columns[name])[rows, l] = value
         if not isinstance(self.mean_field, str):
-            off = K - self.mean_field[l]
-            self.columns["distance_max"][rows, l] = np.abs(off).max(axis=(-2, -1))
-            self.columns["distance_frobenius"][rows, l] = np.sqrt(np.sum(off * off, axis=(-2, -1)))
+            off = np.abs(K - self.mean_field[l])
+            largest = off.max(axis=(-2, -1))
+            self.columns["distance_max"][rows, l] = largest
+            off /= np.where(largest > 0.0, largest, 1.0)[:, None, None]  # of which squares stay in range
+            self.columns["distance_frobenius"][rows, l] = largest * np.sqrt(np.sum(off * off, axis=(-2, -1)))
         for i, each in enumerate(np.broadcast_to(K, (count, *K.shape[1:])), self.done + 1):
             step = each - self.mean[l]
             self.mean[l] += step / i
-            self.squares[l] += step * (each - self.mean[l])
+            with np.errstate(over="ignore"):  # inf, where entries exceed 1e150
+                self.squares[l] += step * (each - self.mean[l])
 
     def settle(self, method: str, arrays: Arrays, root: np.random.SeedSequence, eps: float) -> Simulation:
         """The simulation of the runs that were added."""

@@ -273,6 +273,10 @@ def test_columns_are_those_of_the_gram_matrices() -> None:
             assert s.max_correlation[run, l] == pytest.approx(max_correlation(correlation(G)), rel=1e-13)
             assert s.potential[run, l] == pytest.approx(potential(correlation(G)), rel=1e-12)
             assert s.log_potential[run, l] == pytest.approx(math.log(potential(correlation(G))), rel=1e-12)
+            assert s.isometry_gap_lower[run, l] == s.isometry_gap[run, l] - s.isometry_gap_error[run, l]
+            assert 0 < s.log_isometry_gap_error[run, l] <= 1.1 * s.isometry_gap_error[run, l] / gap.value + 1e-15
+            assert 0 < s.max_correlation_error[run, l] < 1e-15
+            assert 0 < s.log_potential_error[run, l] < 1e-13
             off = G - mean_field[l]
             assert s.distance_max[run, l] == pytest.approx(np.abs(off).max(), abs=1e-15)
             assert s.distance_frobenius[run, l] == pytest.approx(np.linalg.norm(off), abs=1e-15)
@@ -327,6 +331,9 @@ def test_inputs_that_coincide_stay_so(method: str) -> None:
     assert set(s.status.ravel().tolist()) == {"singular"}
     assert np.all(s.potential == math.inf)
     assert np.all(s.max_correlation == 1.0)
+    assert np.all(s.isometry_gap_lower == math.inf)
+    for name in ("isometry_gap", "log_isometry_gap", "max_correlation", "log_potential"):
+        assert np.all(getattr(s, name + "_error") == 0.0)
     np.testing.assert_array_equal(s.gram[:, 1], s.gram[:, 4])
     np.testing.assert_array_equal(s.gram[:, 1, 4], s.gram[:, 1, 1])
     plain = simulate(RELU, X, width=50, depth=3, runs=4, method=method, rng=1)
@@ -370,6 +377,56 @@ def test_a_skip_with_more_inputs_than_features_has_the_law_of_weights() -> None:
     layer = Layer("tanh", normalization="rms", skip=0.6)
     both = [simulate(layer, x, width=3, depth=2, runs=4000, method=m, rng=1).gram for m in ("gram", "weights")]
     assert not differ(both[0], both[1], 1e-6)
+
+
+@pytest.mark.parametrize("kind", ["layer", "rms", "none"])
+def test_short_inputs_beside_long_ones_that_depend(kind: Any) -> None:
+    """Opposite inputs of length 1e10 make the Gram matrix singular; the others, of length 1e-10, are not rounding."""
+    x = np.array([[1e10, 0, 0], [-1e10, 0, 0], [0, 1e-10, 0], [0, 1, 1]])
+    layer = Layer("relu", normalization=kind)
+    both = [simulate(layer, x, width=50, depth=1, runs=3000, method=m, rng=1).gram for m in ("gram", "weights")]
+    scale = np.sqrt(np.einsum("ii->i", both[1].mean(axis=0)))
+    assert np.all(scale > 0)
+    rescaled = [G / scale[:, None] / scale for G in both]
+    i, j = np.triu_indices(4)
+    p = [stats.ks_2samp(a, b).pvalue for a, b in zip(*(G[:, i, j].T for G in rescaled), strict=True) if a.std() > 1e-9]
+    assert min(p) > 1e-7
+    assert rescaled[0].mean(axis=0)[2, 3] == pytest.approx(rescaled[1].mean(axis=0)[2, 3], abs=0.05)
+
+
+@pytest.mark.parametrize("layer", [RELU, Layer("step"), Layer("tanh", normalization="none", skip=0.5)], ids=repr)
+def test_a_singular_neighbour_changes_no_run(layer: Layer, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = RNG(0).standard_normal((6, 6))
+    whole = simulate(layer, x, width=6, depth=3, runs=60, rng=5)
+    assert len(set(whole.status[:, -1].tolist())) > 1 or layer.skip
+    for first in (1, 7):
+        few = simulate(layer, x, width=6, depth=3, runs=first, rng=5)
+        np.testing.assert_array_equal(few.gram, whole.gram[:first])
+
+
+def test_inputs_that_are_zero_stay_so_through_a_skip() -> None:
+    x = RNG(0).standard_normal((5, 3))
+    x[2] = 0.0
+    layers = [Layer("relu", normalization="none", skip=0.5), Layer("relu", normalization="rms")]
+    for method in ("gram", "weights"):
+        s = simulate(layers, x, width=[3, 3], runs=50, method=method, rng=1)  # type: ignore[arg-type]
+        assert np.all(s.gram[:, 2] == 0.0)
+
+
+def test_a_skip_never_makes_a_diagonal_negative() -> None:
+    x = RNG(0).standard_normal((5, 3))
+    layers = [Layer("relu", normalization="center"), *[Layer("relu", normalization="center", skip=0.5)] * 2]
+    for seed in range(10):
+        s = simulate(layers, x, width=4, runs=60, rng=seed)
+        assert np.all(np.einsum("rii->ri", s.gram) >= 0.0)
+
+
+@pytest.mark.parametrize("size", [1e100, 1e-100, 1e-140])
+def test_inputs_of_any_size(size: float) -> None:
+    """The same networks at any scale, without a warning; distances scale along."""
+    a, b = (simulate(Layer("relu", normalization="none"), c * X, width=30, depth=2, runs=3, rng=1) for c in (1.0, size))
+    np.testing.assert_allclose(b.isometry_gap, a.isometry_gap, rtol=1e-9)
+    np.testing.assert_allclose(b.distance_frobenius[:, 1:] / size**2, a.distance_frobenius[:, 1:], rtol=1e-9)
 
 
 def test_opposite_inputs_stay_opposite_under_odd_sigma() -> None:
