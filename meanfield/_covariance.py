@@ -113,7 +113,7 @@ def normalised(layer: Layer, found: PairMoments) -> Floats:
     if kind == "center":
         return unpacked(pairs, n, variance)
     if kind == "constant":
-        c0, scale = _constants(layer)
+        c0, scale = constants(layer)
         shift = mean - c0
         return unpacked((pairs + shift[i] * shift[j]) / scale, n, (variance + shift * shift) / scale)
     return unpacked(pairs + mean[i] * mean[j], n, variance + mean * mean)
@@ -125,7 +125,7 @@ def _geometric_means(v: Floats, i: Indices, j: Indices) -> Floats:
     return np.where(v[i] == v[j], v[i], root[i] * root[j])
 
 
-def _constants(layer: Layer) -> tuple[float, float]:
+def constants(layer: Layer) -> tuple[float, float]:
     """c_0 and the variance of sigma at unit inputs."""
     found = moments(without_constant(layer.unit_activation), 0)
     if not found.variance > 0.0:

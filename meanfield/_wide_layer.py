@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hermite._activation import Activation
-from hermite._numeric import moments as moments_of
+from hermite._numeric import coefficients
 
+from ._covariance import constants
 from ._layer import Layer
 from ._wide import BLOCK, Array, Arrays, Key
 from ._wide_moments import Settled, gathered, scaled
@@ -106,25 +107,34 @@ def _block(layer: Layer, z: Array, before: tuple[Array, Array] | None, site: Sit
         z = (z - before[0]) * before[1]
     over_batch = layer.normalization == "batch"
     if over_batch and layer.order == "normalization-first":
-        z = _over_batch(z, site)
+        z = _over_batch(z, (_rounding(z, site) ** 2).sum(axis=-2, keepdims=True) ** 0.5, site)
     if layer.gain != 1:
         z = z * float(layer.gain)
     if layer.bias_variance:
         z = z + site.bias(float(layer.bias_variance), start)
     assert isinstance(layer.activation, Activation)
-    y = site.arrays.sigma(layer.activation)(z)
-    return _over_batch(y, site) if over_batch and layer.order == "activation-first" else y
+    sigma = site.arrays.sigma(layer.activation)
+    if not over_batch or layer.order == "normalization-first":
+        return sigma(z)
+    moved = sigma(z + _rounding(z, site))
+    y = sigma(z)
+    return _over_batch(y, ((moved - y) ** 2).sum(axis=-2, keepdims=True) ** 0.5, site)
 
 
-def _over_batch(y: Array, site: Site) -> Array:
-    """Each neuron centred and scaled over the inputs of the batch."""
+def _over_batch(y: Array, noise: Array, site: Site) -> Array:
+    """Each neuron centred and scaled over the inputs of the batch; noise: how far off its values may be."""
     arrays, n = site.arrays, float(site.counts.sum())
     weights = arrays.wide(site.counts[:, None] / n)
     mean = (y * weights).sum(axis=-2, keepdims=True)
     y = y - mean
     variance = (y * y * weights).sum(axis=-2, keepdims=True)
-    varies = variance > (16 * arrays.eps) ** 2 * mean * mean  # less is rounding of the mean
+    varies = variance > (16 * arrays.eps) ** 2 * mean * mean + noise * noise  # less is rounding
     return y * arrays.where(varies, arrays.where(varies, variance + site.eps, 1.0) ** -0.5, 0.0)
+
+
+def _rounding(z: Array, site: Site) -> Array:
+    """(runs, n, 1): what sums over the fan-in may be off by, a multiple of an ulp of their size."""
+    return 4096 * site.arrays.eps * (z * z).mean(axis=-1, keepdims=True) ** 0.5
 
 
 def _statistics(z: Source, site: Site, normalization: str) -> tuple[Array, Array]:
@@ -156,5 +166,4 @@ def _normalised(layer: Layer, found: Settled, kept: Array | None, site: Site) ->
 
 def _constants(layer: Layer) -> tuple[float, float]:
     """Mean and deviation of sigma at unit inputs."""
-    found = moments_of(layer.unit_activation, 0)
-    return float(found.coefficients[0]), float(found.variance) ** 0.5
+    return float(coefficients(layer.unit_activation, 0)[0]), constants(layer)[1] ** 0.5

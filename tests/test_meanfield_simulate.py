@@ -462,6 +462,18 @@ def test_what_does_not_vary_is_normalised_to_zero(method: str) -> None:
     assert np.all(np.abs(dead.gram[:, 0, 0] + dead.gram[:, 0, 1]) < 1e-14)
 
 
+@pytest.mark.parametrize("name", ["abs", "cos(3*x)", "x**2"])
+def test_a_neuron_that_is_constant_but_for_rounding(name: str) -> None:
+    """Two inputs are opposite after batch normalisation, so an even sigma makes them one: what is left is rounding."""
+    layer = Layer(name, normalization="batch")
+    for method in ("gram", "weights"):
+        s = simulate(layer, X[:2], width=300, depth=3, runs=50, method=method, rng=1)  # type: ignore[arg-type]
+        assert np.all(s.gram == 0.0), method
+        assert set(s.status[:, -1].tolist()) == {"singular"}
+    steep = simulate(Layer("exp(10*x)", normalization="batch"), X, width=300, depth=1, runs=5, rng=1)
+    np.testing.assert_allclose(np.einsum("rii->r", steep.gram), 4.0, rtol=1e-12)  # no neuron is lost
+
+
 def test_tor_03_a_constant_row_and_two_features() -> None:
     """0.1 a thousand times has the spread of its rounding; two features always become (1, -1)."""
     x = np.full((1, 1000), 0.1)
