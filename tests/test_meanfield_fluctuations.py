@@ -1,79 +1,29 @@
 """Fluctuations of Gram matrices and isometry gaps at finite width: recursions by hand, limits, and sampled networks.
 
-Networks are sampled here by their exact law, z of N(0, G) for each neuron given the layer before, with nothing of the
-library's but G's Cholesky factor; one test has explicit weights. A comparison rejects a true claim with probability
-1e-6 at most; the seeds are fixed. Wrong claims are rejected by the very same comparisons.
+Networks are sampled by their exact law, as `_sampled` says; one test has explicit weights. A comparison rejects a true
+claim with probability 1e-6 at most, the seeds are fixed, and wrong claims are rejected by the very same comparisons.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
-from _networks import SIGMAS, Spec, inputs, layer, normalised
+from _networks import Spec, inputs, layer
+from _sampled import CLOSE, G5, LEVEL, NORMS, UPPER, R, layers_of, networks, rejects_variances
 from numpy.typing import NDArray
 from scipy import stats
 
+from hermite.errors import NotSquareIntegrableError, PrecisionError
 from meanfield import Layer, isometry_gap
 from meanfield._fluctuations import Fluctuations, fluctuations, one_step_variance
+from meanfield._pairs import packed
 from meanfield._scatter import scatter
 
 Floats: TypeAlias = NDArray[np.float64]
-
-LEVEL = 1e-6
-R = math.pi / (2 * math.pi - 2)  # linearity of relu
-G5 = np.array(
-    [
-        [1.0, 0.8, 0.3, -0.4, 0.0],
-        [0.8, 1.0, 0.2, -0.5, 0.1],
-        [0.3, 0.2, 1.0, 0.1, 0.6],
-        [-0.4, -0.5, 0.1, 1.0, 0.25],
-        [0.0, 0.1, 0.6, 0.25, 1.0],
-    ]
-)
-UPPER = np.triu_indices(5, 1)
-NORMS = np.sqrt([1.0, 0.3, 2.0, 1.3, 0.2])
-CLOSE = 0.75 * np.ones((6, 6)) + 0.25 * np.eye(6)
-
-
-def networks(specs: Sequence[Spec], G0: Floats, widths: Sequence[int], runs: int, seed: int = 0) -> Floats:
-    """Gram matrices of independent networks, (depth + 1, runs, n, n): neurons are N(0, G) given the layer before."""
-    rng = np.random.default_rng(seed)
-    G = np.broadcast_to(G0, (runs, *G0.shape))
-    found = [G]
-    for spec, width in zip(specs, widths, strict=True):
-        sigma, after = SIGMAS[spec.activation], np.empty_like(G)
-        for run, each in enumerate(G):
-            z = np.linalg.cholesky(each) @ rng.standard_normal((len(G0), width))
-            b = math.sqrt(spec.bias_variance) * rng.standard_normal(width)
-            x = normalised(sigma(spec.gain * z + b), spec)
-            after[run] = x @ x.T / width
-        G = after
-        found.append(G)
-    return np.array(found)
-
-
-def layers_of(specs: Sequence[Spec]) -> list[Layer]:
-    return [Layer(spec.activation, **spec.options) for spec in specs]
-
-
-def rejects_variances(sample: Floats, claim: Floats, comparisons: int = 1) -> bool:
-    """Whether variances (k,) are no claim for a sample (runs, k): normal to 1/sqrt(width), so their ratio is chi^2."""
-    runs = len(sample)
-    ratio = sample.var(axis=0, ddof=1) / claim
-    # the fourth moment of the sample widens what a chi-square would allow
-    spread = np.sqrt((stats.kurtosis(sample, axis=0, fisher=False) - 1) / runs)
-    return bool(np.any(np.abs(ratio - 1) > float(stats.norm.isf(LEVEL / (2 * comparisons * len(claim)))) * spread))
-
-
-def rejects_mean(sample: Floats, claim: float) -> bool:
-    error = float(sample.std(ddof=1)) / math.sqrt(len(sample))
-    return abs(float(sample.mean()) - claim) > float(stats.t.isf(LEVEL / 2, len(sample) - 1)) * error
-
 
 # --- recursions by hand -------------------------------------------------------------------------------------
 
@@ -147,12 +97,21 @@ def test_homogeneous_layers_see_no_norms(activation: str) -> None:
 @pytest.mark.parametrize("activation", ["tanh", "gelu", "relu(x - 1/2)"])
 def test_different_norms_pass_into_equal_ones(activation: str, normalization: str) -> None:
     """Pairs by the series and pairs by the integral, beside the interpolant of equal norms."""
-    each = Layer(activation, normalization=normalization, bias_variance="1/4")
-    G = np.array([[1, 0.4, 0.97, -0.95], [0.4, 1, 0.5, -0.3], [0.97, 0.5, 1, -0.9], [-0.95, -0.3, -0.9, 1]])
+    each = Layer(activation, normalization=normalization)
+    rows = np.array(
+        [[1.0, 0.0, 0.0], [0.78, 0.6, 0.1], [-0.77, 0.6, 0.1], [0.97, 0.1, 0.2], [-0.96, 0.1, -0.2], [0.1, 0.0, 1.0]]
+    )
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    G = rows @ rows.T
+    np.fill_diagonal(G, 1.0)
     nearly = G.copy()
-    nearly[3, 3] = 1 + 1e-13
+    nearly[5, 5] = 1 + 1e-13
+    large, small = (np.sort(np.abs(packed(G))[sign * packed(G) > 0]) for sign in (1, -1))
+    for sizes in (large, small):  # by series, the last of them long, and by integrals
+        assert np.any((sizes > 0.75) & (sizes < 0.8))
+        assert np.any((sizes > 0.9) & (sizes < 1))
     equal = scatter(each, G, each(G))
-    np.testing.assert_allclose(scatter(each, nearly, each(nearly)), equal, rtol=1e-7)
+    np.testing.assert_allclose(scatter(each, nearly, each(nearly)), equal, rtol=1e-7, atol=1e-11)
 
 
 @pytest.mark.parametrize(("activation", "normalization"), [("tanh", "layer"), ("gelu", "rms")])
@@ -235,91 +194,6 @@ def test_networks_with_explicit_weights() -> None:
     assert rejects_variances(np.array(sample), fluctuations(layers_of(specs), G5, [800, 100]).variance[2][UPPER])
 
 
-# --- gaps of sampled networks -------------------------------------------------------------------------------
-
-
-@cache
-def floor() -> Floats:
-    return np.asarray(isometry_gap(networks([Spec("relu")] * 6, np.eye(4), [2000] * 6, 400)[6]))
-
-
-def p_value(scale: float, freedom: int) -> float:
-    return float(stats.kstest(floor(), stats.chi2(freedom, scale=scale).cdf).pvalue)
-
-
-def test_the_floor_has_the_law_of_f4() -> None:
-    """n = 4, width 2000, 400 runs, Kolmogorov and Smirnov's test; the law is that of infinite width."""
-    found = fluctuations([Layer("relu")] * 6, np.eye(4), [2000] * 6)
-    scale = (1 - R**12) / (1 - R**2) / (4 * 2000)
-    assert p_value(scale, 6) > 1e-3
-    p = np.linspace(0.05, 0.95, 19)
-    np.testing.assert_allclose(found.gap_quantiles(p)[:, 6], stats.chi2.ppf(p, 6) * scale, rtol=1e-9)
-
-
-def test_other_laws_of_the_floor_are_rejected() -> None:
-    scale = (1 - R**12) / (1 - R**2) / (4 * 2000)
-    r_for_its_square = (1 - R**6) / (1 - R) / (4 * 2000)
-    for name, wrong, freedom in (
-        ("degrees of freedom more by n", scale, 10),
-        ("degrees of freedom fewer by n", scale, 2),
-        ("the same mean with n more", scale * 6 / 10, 10),
-        ("r for r^2", r_for_its_square, 6),
-        ("one layer", 1 / (4 * 2000), 6),
-        ("not divided by n", 4 * scale, 6),
-    ):
-        assert p_value(wrong, freedom) < (LEVEL if "same mean" not in name else 1e-2), name
-
-
-CASES: dict[str, tuple[list[Spec], Floats, int]] = {
-    "relu from close inputs": ([Spec("relu")] * 6, CLOSE, 1000),
-    "tanh from mixed inputs": ([Spec("tanh")] * 6, G5, 1000),
-    "uncentred": ([Spec("gelu", "rms", gain=1.5, bias_variance=0.3)] * 3, CLOSE, 2000),
-    "unequal norms": ([Spec("tanh", gain=1.5)] * 2, G5 * np.outer(NORMS, NORMS), 1000),
-}
-
-
-@cache
-def gaps(name: str) -> tuple[Floats, Fluctuations]:
-    specs, G0, width = CASES[name]
-    widths = [width] * len(specs)
-    sample = np.asarray(isometry_gap(networks(specs, G0, widths, 1500)[1:]))
-    return sample, fluctuations(layers_of(specs), G0, widths)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_gaps_scatter_as_predicted(name: str) -> None:
-    """The deviation to 15 %: 1500 runs know it to 2 % or so, the rest is the next order in 1/width."""
-    sample, found = gaps(name)
-    deviation = sample.std(axis=1, ddof=1)
-    np.testing.assert_allclose(np.sqrt(found.gap_variance[1:]), deviation, rtol=0.15)
-    low, high = found.gap_quantiles((0.05, 0.95))[:, 1:]
-    covered = np.mean((sample >= low[:, None]) & (sample <= high[:, None]), axis=1)
-    assert np.all(np.abs(covered - 0.9) < 0.05), covered
-
-
-def test_independent_entries_would_not_scatter_enough() -> None:
-    sample, found = gaps("relu from close inputs")
-    deviation = sample.std(axis=1, ddof=1)
-    for l in (1, 2, 3):
-        W, h = found.variance[l], np.linalg.inv(found.gram[l])
-        for gradient in (h, found.gram[l] - np.eye(6)):
-            assert np.sum(W * (2 * gradient**2 + W)) / 36 < 0.6 * deviation[l - 1] ** 2
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_expected_gaps(name: str) -> None:
-    """To a few 1/width of the gap where it is not small."""
-    sample, found = gaps(name)
-    assert np.all(np.abs(sample.mean(axis=1) - found.expected_gap[1:]) < 0.05 * sample.mean(axis=1))
-
-
-def test_expected_gaps_on_the_floor() -> None:
-    found = fluctuations([Layer("relu")] * 6, np.eye(4), [2000] * 6)
-    assert not rejects_mean(floor(), float(found.expected_gap[6]))
-    assert rejects_mean(floor(), float(found.expected_gap[6]) * 4 / 3)  # n for n - 1
-    assert rejects_mean(floor(), float(found.expected_gap[1]))
-
-
 # --- useful depth -------------------------------------------------------------------------------------------
 
 
@@ -367,6 +241,12 @@ def test_inputs_that_coincide_stay_so(activation: str) -> None:
     assert np.all(found.gap_quantiles(0.5) == math.inf)
     assert np.all(np.isnan(found.gap_variance))
     assert found.useful_depth == math.inf
+
+
+def test_inputs_that_coincide_stay_so_among_others_of_other_norms() -> None:
+    found = fluctuations([Layer("tanh")] * 2, [[2, 2, 0.3], [2, 2, 0.3], [0.3, 0.3, 0.5]], [100] * 2)
+    assert np.all(found.variance[:, 0, 1] == 0.0)
+    assert np.all(found.variance[1:, 0, 2] > 0.0)
 
 
 @pytest.mark.parametrize("activation", ["tanh", "sign"])
@@ -427,3 +307,36 @@ def test_probabilities_that_are_refused() -> None:
         with pytest.raises(ValueError, match=r"p must lie in \[0, 1\]"):
             found.gap_quantiles(p)
     assert found.gap_quantiles([0.0, 1.0])[:, 1].tolist() == [0.0, math.inf]
+
+
+# --- layers that are refused ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"normalization": "none"}, "keeps the norms"),
+        ({"normalization": "center"}, "norms that fluctuate"),
+        ({"normalization": "constant"}, "norms that fluctuate"),
+        ({"normalization": "batch"}, "mixes all inputs"),
+        ({"order": "normalization-first"}, "normalises before the activation"),
+        ({"normalization": "rms", "order": "normalization-first"}, "normalises before the activation"),
+        ({"skip": 0.5}, "skip connection"),
+    ],
+)
+def test_layers_that_are_not_derived_are_refused(options: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValueError, match=rf"^relu.*not derived.*{why}"):
+        one_step_variance(Layer("relu", **options), 0.5)
+
+
+@pytest.mark.parametrize("text", ["exp(x**2/8)", "x*exp(x**2/6)"])
+def test_an_infinite_fourth_moment_is_refused(text: str) -> None:
+    with pytest.raises(NotSquareIntegrableError, match=r"E sigma\^4 is infinite"):
+        one_step_variance(Layer(text), 0.5)
+    assert one_step_variance(Layer("exp(x**2/9)"), 0.0) == pytest.approx(1.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("text", ["abs(x)**(1/5)", "exp(20*x)"])
+def test_what_is_not_resolved_is_refused(text: str) -> None:
+    with pytest.raises(PrecisionError, match=r"fluctuations of|fourth moments of"):
+        one_step_variance(Layer(text), 0.5)

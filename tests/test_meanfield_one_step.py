@@ -1,8 +1,7 @@
-"""The variance of a correlation after one layer of finite width: closed forms, series, and sampled layers.
+"""The variance of a correlation after one layer of finite width: closed forms and series.
 
 Four engines that know nothing of the library's quadrature: rational arithmetic for polynomials, exponentials for exp
 and sin, one integral over truncated normal moments at 40 digits for relu, abs and step, Hermite series for the rest.
-And layers of finite width themselves, at widths 500 and 2000, with wrong formulas beside the right one.
 """
 
 from __future__ import annotations
@@ -18,15 +17,11 @@ from typing import Any, TypeAlias
 import mpmath as mp
 import numpy as np
 import pytest
-from _networks import SIGMAS, normalised
-from _networks import Spec as Options
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy import stats
 
 import hermite
-from hermite.errors import NotSquareIntegrableError, PrecisionError
 from meanfield import Layer
 from meanfield import _joint as joint
 from meanfield import _one_step as module
@@ -320,6 +315,8 @@ def test_what_normalisation_does_not_see() -> None:
     np.testing.assert_allclose(
         one_step_variance(Layer("100 - 3*tanh(x)"), rho), one_step_variance(Layer("tanh"), rho), rtol=1e-9
     )
+    hidden = one_step_variance(Layer("1000000000 + tanh(x)"), rho)
+    np.testing.assert_allclose(hidden, one_step_variance(Layer("tanh"), rho), rtol=1e-9)
     relu = one_step_variance(Layer("relu", normalization="rms"), rho)
     np.testing.assert_allclose(
         one_step_variance(Layer("5*relu(x)", normalization="rms", gain=3), rho), relu, rtol=1e-12
@@ -384,136 +381,3 @@ def test_forty_five_pairs_are_quick() -> None:
             one_step_variance(layer, rho)
             seconds.append(time.perf_counter() - start)
         assert min(seconds) < 0.05
-
-
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [
-        ({"normalization": "none"}, "keeps the norms"),
-        ({"normalization": "center"}, "norms that fluctuate"),
-        ({"normalization": "constant"}, "norms that fluctuate"),
-        ({"normalization": "batch"}, "mixes all inputs"),
-        ({"order": "normalization-first"}, "normalises before the activation"),
-        ({"normalization": "rms", "order": "normalization-first"}, "normalises before the activation"),
-        ({"skip": 0.5}, "skip connection"),
-    ],
-)
-def test_layers_that_are_not_derived_are_refused(options: dict[str, Any], why: str) -> None:
-    with pytest.raises(ValueError, match=rf"^relu.*not derived.*{why}"):
-        one_step_variance(Layer("relu", **options), 0.5)
-
-
-@pytest.mark.parametrize("text", ["exp(x**2/8)", "x*exp(x**2/6)"])
-def test_an_infinite_fourth_moment_is_refused(text: str) -> None:
-    with pytest.raises(NotSquareIntegrableError, match=r"E sigma\^4 is infinite"):
-        one_step_variance(Layer(text), 0.5)
-    assert one_step_variance(Layer("exp(x**2/9)"), 0.0) == pytest.approx(1.0, rel=1e-9)
-
-
-@pytest.mark.parametrize("text", ["abs(x)**(1/5)", "exp(20*x)"])
-def test_what_is_not_resolved_is_refused(text: str) -> None:
-    with pytest.raises(PrecisionError, match=r"fluctuations of|fourth moments of"):
-        one_step_variance(Layer(text), 0.5)
-
-
-# --- layers of finite width ---------------------------------------------------------------------------------
-
-SAMPLED = SIGMAS | {"He(2, x)": lambda u: (u * u - 1) / np.sqrt(2)}
-RHO = (-0.9, -0.3, 0.0, 0.5, 0.9, 0.99)
-RUNS = {500: 8000, 2000: 4000}
-LEVEL = 1e-6
-
-
-@cache
-def normals(width: int) -> Floats:
-    return np.random.default_rng(width).standard_normal((2, RUNS[width], width), dtype=np.float32).astype(np.float64)
-
-
-@cache
-def entries(text: str, normalization: str, rho: float, bias: float, width: int) -> Floats:
-    """Entries of sample correlation matrices of layers of this width, one a run."""
-    u, z = normals(width)
-    pair = np.sqrt(1 + bias), (rho + bias) / np.sqrt(1 + bias)  # u with the variance 1 + bias, v with the covariance
-    v = pair[1] * u + np.sqrt(1 + bias - pair[1] ** 2) * z
-    x, y = (SAMPLED[text](w) for w in (pair[0] * u, v))
-    spec = Options(text, normalization)
-    found = np.empty(len(u))
-    for start in range(0, len(u), 500):
-        part = slice(start, start + 500)
-        rows = np.concatenate([x[part], y[part]])
-        a, b = np.split(normalised(rows, spec), 2)
-        found[part] = np.mean(a * b, axis=1)
-    return found
-
-
-def rejected(claim: float, samples: dict[int, Floats]) -> bool:
-    """Whether v is no claim for width times the variance, free of its first correction in 1/width.
-
-    Variances have the standard error of a sample with its fourth moment; 4/3 and -1/3 of those of both widths.
-    """
-    estimate, error = 0.0, 0.0
-    for width, factor in ((500, -1 / 3), (2000, 4 / 3)):
-        sample = samples[width]
-        variance = float(np.var(sample, ddof=1))
-        spread = variance * math.sqrt((float(stats.kurtosis(sample, fisher=False)) - 1) / len(sample))
-        estimate += factor * width * variance
-        error += (factor * width * spread) ** 2
-    return abs(estimate - claim) > float(stats.norm.isf(LEVEL / 2)) * math.sqrt(error)
-
-
-CASES = [(text, "layer", 0.0) for text in ("relu", "tanh", "gelu", "He(2, x)")] + [
-    ("relu", "rms", 0.0),
-    ("gelu", "rms", 0.5),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("text", "normalization", "bias"), CASES)
-def test_layers_of_finite_width_scatter_as_claimed(text: str, normalization: str, bias: float) -> None:
-    layer = Layer(text, normalization=normalization, bias_variance=bias)
-    for rho in RHO:
-        samples = {width: entries(text, normalization, rho, bias, width) for width in RUNS}
-        assert not rejected(one_step_variance(layer, rho), samples), rho
-
-
-def parts(text: str, rho: float) -> tuple[float, float, float, float]:
-    sigma = hermite.activation(text)
-    x = joint.output(sigma, centred=True)
-    root, mirrored = math.sqrt(1 - abs(rho)), rho < 0
-
-    def mean(i: int, j: int) -> float:
-        return joint.pair_mean(lambda a, b: a**i * b**j, x, x, root, mirrored=mirrored)
-
-    return mean(1, 1), mean(2, 2), mean(3, 1), mean(4, 0)
-
-
-def right(f: float, q: float, s: float, m4: float) -> float:
-    return q - 2 * f * s + f * f / 2 * (m4 + q)
-
-
-WRONG: dict[str, Callable[[float, float, float, float], float]] = {
-    "without -2fs": lambda f, q, s, m4: q + f * f / 2 * (m4 + q),
-    "f for f^2/2": lambda f, q, s, m4: q - 2 * f * s + f * (m4 + q),
-    "constant": lambda f, q, s, m4: 1.0,
-    "the variance of a product": lambda f, q, s, m4: q - f * f,
-    "without m_4": lambda f, q, s, m4: q - 2 * f * s + f * f / 2 * q,
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("wrong", WRONG)
-@pytest.mark.parametrize("text", ["relu", "tanh", "gelu", "He(2, x)"])
-def test_wrong_formulas_are_rejected(text: str, wrong: str) -> None:
-    for rho in (0.5, 0.9) if wrong != "constant" else (0.9,):  # at 0.5 that of relu happens to be 1.07
-        samples = {width: entries(text, "layer", rho, 0.0, width) for width in RUNS}
-        moments = parts(text, rho)
-        assert not rejected(right(*moments), samples)
-        assert rejected(WRONG[wrong](*moments), samples), rho
-
-
-@pytest.mark.slow
-def test_another_sigma_or_normalisation_is_rejected() -> None:
-    samples = {width: entries("relu", "rms", 0.5, 0.0, width) for width in RUNS}
-    assert rejected(one_step_variance(Layer("relu"), 0.5), samples)
-    samples = {width: entries("gelu", "rms", 0.5, 0.5, width) for width in RUNS}
-    assert rejected(one_step_variance(Layer("gelu", normalization="rms"), 0.5), samples)
