@@ -74,6 +74,7 @@ def gaps(name: str) -> tuple[Floats, Fluctuations]:
     return sample, fluctuations(layers_of(specs), G0, widths)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_gaps_scatter_as_predicted(name: str) -> None:
     """The deviation to 10 %: 1500 runs know it to 2 % or so, the rest is the next order in 1/width."""
@@ -85,6 +86,7 @@ def test_gaps_scatter_as_predicted(name: str) -> None:
     assert np.all(np.abs(covered - 0.9) < 0.05), covered
 
 
+@pytest.mark.slow
 def test_independent_entries_would_not_scatter_enough() -> None:
     sample, found = gaps("relu from close inputs")
     deviation = sample.std(axis=1, ddof=1)
@@ -94,6 +96,7 @@ def test_independent_entries_would_not_scatter_enough() -> None:
             assert np.sum(W * (2 * gradient**2 + W)) / 36 < 0.6 * deviation[l - 1] ** 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_expected_gaps(name: str) -> None:
     """To a few 1/width of the gap where it is not small."""
