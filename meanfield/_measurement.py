@@ -49,8 +49,9 @@ class Normalization:
     vectors, length: how many there are, and of how many entries.
     gap_before, gap_after: isometry gap of the vectors, and of the vectors divided by their lengths, which is what the
     layer gives before epsilon, affine part and rounding; status of both, gap_error of their difference.
-    gain: log mean(a^2) - 2 mean(log a), a the lengths; equal to gap_before - gap_after where these are finite.
-    predicted_gain: log(1 + cv^2), which the theorem says the gain is at least.
+    gain: log mean(a^2) - 2 mean(log a), a the lengths, which is gap_before - gap_after where these are finite, and
+    known where they are not. predicted_gain: log(1 + cv^2), which the theorem says the gain is at least. gain_error: of
+    the difference of these two, by rounding.
     eps_loss: how much of the gain epsilon takes away (log mean(b^2) - 2 mean(log b), b_i = a_i/sqrt(a_i^2/d + eps); nan
     where epsilon is not known).
     gap_actual: the gap of the vectors that came out. gap_after + eps_loss without affine part and rounding.
@@ -66,6 +67,7 @@ class Normalization:
     status: str
     gain: float
     predicted_gain: float
+    gain_error: float
     eps_loss: float
 
     @property
@@ -80,18 +82,19 @@ class Normalization:
 
     @property
     def slack(self) -> float:
-        """gap_before - gap_after - predicted_gain, which the theorem says is not negative; nan where gaps are inf."""
-        return math.nan if math.isinf(self.gap_before) else self.gap_before - self.gap_after - self.predicted_gain
+        """gain - predicted_gain, which the theorem says is not negative."""
+        return self.gain - self.predicted_gain
 
     @property
     def verdict(self) -> str:
-        """ "holds", "fails" or "undecided", where rounding is larger than the slack, as for vectors of one length.
+        """Of isometry_after >= isometry_before (1 + cv^2): "holds", "fails" or "undecided".
 
-        Singular vectors hold, their isometries being 0 before and after.
+        Where vectors are dependent, it holds, as both isometries are 0; where they are not, or float64 cannot tell, the
+        slack decides, unless it is smaller than rounding, as for vectors of one length.
         """
         if self.status == "singular":
             return "holds"
-        if math.isnan(self.slack) or abs(self.slack) <= self.gap_error:
+        if abs(self.slack) <= self.gain_error:
             return "undecided"
         return "holds" if self.slack > 0 else "fails"
 

@@ -23,7 +23,7 @@ from ._gap import EPS, SINGULAR, UNRESOLVED, Gap, diagonal_gap, gap_of, max_abs_
 from ._gram import gram, unit_diagonal
 from ._measurement import Geometry, Normalization
 
-__all__ = ["constant_vector", "geometry", "normalization"]
+__all__ = ["amplification", "constant_vector", "geometry", "normalization"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -51,15 +51,15 @@ def normalization(
     """Theorem 4.1 about the rows of vectors, less their mean if centred; none of these may be 0.
 
     vectors: (m, d), what was to be normalised; gap_actual: of what came out; eps: what is added to the variance, None
-    if nobody knows; unit: as in `geometry`.
+    if nobody knows; unit: as in `geometry`, of what is left of the vectors.
     """
     m, d = vectors.shape
     scaled, exponent = _scaled(vectors)
     moved = _centred(scaled) if centred else scaled
     G = gram(moved)
+    q = np.diagonal(G)
     gap, C = _gap(moved, G, m > d - centred, unit)
     assert C is not None, "a vector is 0"
-    q = np.diagonal(G)
     after = _gap_of(C, moved, m > d - centred, unit)
     return Normalization(
         theorem=theorem,
@@ -72,8 +72,20 @@ def normalization(
         status=gap.status,
         gain=diagonal_gap(q),
         predicted_gain=_spread(q),
+        gain_error=_length_error(diagonal_gap(q)),
         eps_loss=math.nan if eps is None else _left_by_eps(q, d * math.ldexp(eps, -2 * exponent)),
     )
+
+
+def amplification(vectors: Floats) -> float:
+    """What taking the mean off makes of a relative rounding error: vectors may be far longer than what is left.
+
+    Vectors of which nothing is left do not count.
+    """
+    scaled, _ = _scaled(vectors)
+    left = np.square(_centred(scaled)).sum(axis=1)
+    counts = left > 0.0
+    return math.sqrt(float(np.max(np.square(scaled).sum(axis=1)[counts] / left[counts], initial=1.0)))
 
 
 def constant_vector(vectors: Floats, *, centred: bool) -> int | None:
@@ -102,12 +114,13 @@ def _gap_of(C: Floats, rows: Floats, dependent: bool, unit: float) -> Gap:
 def _is_lost(C: Floats, gap: Gap, unit: float) -> bool:
     """Whether rounding of the activations may have made, or hidden, a linear dependence.
 
-    Rows of unit length, each off by a few units, have singular values off by about 4 unit sqrt(n) in all, the smallest
-    of them being sqrt(lambda), lambda that of C. As det C <= lambda ((n - lambda)/(n-1))^(n-1) <= e lambda, a
-    determinant that is large enough needs no eigenvalues.
+    A combination of rows of unit length that should be 0 is then as long as the same combination of their errors: a
+    few units, however many they are, as these are as good as independent. It is at least sqrt(lambda), lambda the
+    smallest eigenvalue of C. As det C <= lambda ((n - lambda)/(n-1))^(n-1) <= e lambda, a determinant that is large
+    enough needs no eigenvalues.
     """
     n = len(C)
-    least = 16.0 * unit * unit * n
+    least = (8.0 * unit) ** 2
     if -n * gap.value - 1.0 > math.log(least):
         return False
     return bool(np.linalg.eigvalsh(C)[0] <= least)
@@ -142,6 +155,16 @@ def _spread(q: Floats) -> float:
     moved = a - a[0]  # equal lengths give 0 exactly
     mean = a[0] + moved.mean()
     return math.log1p(float(np.square(moved - moved.mean()).mean() / (mean * mean)))
+
+
+def _length_error(gain: float) -> float:
+    """Of gain - predicted_gain, squared lengths being off by ENTRY_ERROR.
+
+    With a_i^2 = mean(a^2) (1 + t_i), both are sums over functions of t_i of second order, with slopes of at most
+    max(|t_i|, 1), and the gain is mean(t - log1p(t)), so about mean(t^2)/2 while that is small.
+    """
+    t = 2.0 * ENTRY_ERROR
+    return 2.0 * t * (math.sqrt(2.0 * gain) + 2.0 * gain + t)
 
 
 def _left_by_eps(q: Floats, added: float) -> float:

@@ -334,6 +334,6 @@ def test_the_fused_transformer_layer_is_not_taken(norm_first: bool) -> None:
 def test_layers_are_chosen(layers: Any, names: list[str]) -> None:
     assert measure(perceptron(), X, layers=layers)["layer"].tolist() == names
     assert measure(perceptron(), X, layers=[layers or "normalization", "2"])["layer"].tolist() == sorted({*names, "2"})
-    found = measure(perceptron(), X, layers=(nn.Linear, {nn.LayerNorm: "rms"}))
+    found = measure(perceptron(), X, layers=(nn.Linear, {nn.LayerNorm: "rms"}, "normalization"))
     assert found["layer"].tolist() == ["0", "1", "3", "4"]
     assert found["theorem"].tolist() == ["", "4.1", "", "4.1"]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bounds import batch_norm_gain
 from hermite.errors import MissingDependencyError
 from meanfield import estimate_isometry_gap, gram
 from meanfield._measurement import LayerMeasurement, Measurement, Normalization
@@ -57,6 +58,18 @@ def test_dtypes(name: str) -> None:
         assert theorem(row).predicted_gain == pytest.approx(theorem(exact).predicted_gain, rel=60 * unit + 1e-12)
 
 
+@pytest.mark.parametrize(
+    ("name", "scale"), [("float16", 1e-2), ("bfloat16", 3e-4), ("float32", 3e-4), ("float64", 1e-8)]
+)
+def test_the_epsilon_of_rms_normalisation_is_that_of_the_type_it_computes_in(name: str, scale: float) -> None:
+    """2^-23 for half precision, too, where squares of 1e-4 and less begin to feel it."""
+    module = nn.RMSNorm(6).to(getattr(torch, name))
+    inputs = torch.tensor(scale * X * np.array([[1.0], [0.1], [0.3], [2.0]]), dtype=getattr(torch, name))
+    found = theorem(measure(module, inputs).rows[0])
+    assert found.eps_loss > (0.003 if name == "float16" else 0.1)
+    assert found.gap_actual - found.gap_after == pytest.approx(found.eps_loss, rel=0.03, abs=0)
+
+
 @pytest.mark.parametrize("name", ["bfloat16", "float32", "float64"])
 def test_rounding_hides_no_dependence(name: str) -> None:
     """Five features of three inputs, and outputs of layer normalisation in as many dimensions: gaps are inf."""
@@ -64,11 +77,17 @@ def test_rounding_hides_no_dependence(name: str) -> None:
     module = nn.Sequential(linear, nn.BatchNorm1d(5), nn.LayerNorm(5)).to(getattr(torch, name))
     inputs = np.random.default_rng(6).standard_normal((5, 3))
     found = measure(module, np.vstack([inputs, inputs[:3] ** 2]), keep=True)
-    first = theorem(found.rows[0])
-    assert (first.status, first.verdict, first.gap_before) == ("unresolved", "undecided", math.inf)
+    first, features = theorem(found.rows[0]), found.rows[0].input_array
+    assert (first.status, first.gap_before, first.gap_after) == ("unresolved", math.inf, math.inf)
+    assert (first.verdict, first.gain) == ("holds", pytest.approx(batch_norm_gain(features).rhs, rel=1e-10))
+    far = measure(module, 40.0 + np.vstack([inputs, inputs[:3] ** 2]))
+    assert theorem(far.rows[0]).status == "unresolved"
     (last,) = measure(module[2], inputs @ np.ones((3, 5)) + np.eye(5), keep=True).rows
     assert (last.output.status, last.output.isometry_gap) == ("unresolved", math.inf)
     assert theorem(last).status == "singular"
+    for seed in range(5):
+        (moved,) = measure(module[2], 30.0 + np.random.default_rng(seed).standard_normal((5, 5))).rows
+        assert moved.output.status in ("unresolved", "singular")
     assert last.output_array is not None
     taken_as_it_is = estimate_isometry_gap(gram(last.output_array))
     assert name != "float32" or (taken_as_it_is.status, round(taken_as_it_is.value)) == ("resolved", 6)
@@ -91,6 +110,9 @@ def test_duplicates_and_zeros() -> None:
     wide = np.array([[1e200, 0.0, 0.0], [0.0, 1e-200, 0.0]])
     with pytest.raises(ValueError, match=r"layer '' \(Identity, call 0\): row 1 is below 1e-150 of the largest"):
         measure(nn.Identity(), wide, layers=nn.Identity)
+    wide[0] = [1e140, 2e140, 0.0]
+    with pytest.raises(ValueError, match=r"layer '' \(LayerNorm, call 0\): row 1 is below 1e-150 of the largest"):
+        measure(nn.LayerNorm(3).double(), wide)
 
 
 def test_arrays_take_the_type_of_the_module_and_tensors_keep_theirs() -> None:

@@ -62,7 +62,7 @@ def measure(
     naming the layer.
     Source: theorem 4.1, corollaries 4.2 and 4.3 of arXiv:2305.18399. Gaps are those of the activations as they are, to
     `isometry_gap_error`; where rounding in the layer's own dtype may have made or hidden a linear dependence they are
-    inf, "unresolved": in float32 from eigenvalues of some 6e-14 n on, relative to the diagonal, in bfloat16 of 2e-4 n.
+    inf, "unresolved": where the correlation matrix has an eigenvalue below 2e-13 in float32, or 1e-3 in bfloat16.
 
     >>> import torch
     >>> X = torch.tensor([[1.0, 2, 3, 6], [3, 0, 0, 1], [1, 5, 1, 1]])

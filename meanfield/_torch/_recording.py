@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -14,7 +15,7 @@ from torch import nn
 
 from .._gram import as_real
 from .._measurement import Geometry, LayerMeasurement, Measurement, Normalization
-from .._normalized import constant_vector, geometry, normalization
+from .._normalized import amplification, constant_vector, geometry, normalization
 from ._capture import Call, run, unready
 from ._choose import choose
 from ._norms import Norm, norm_of
@@ -90,13 +91,12 @@ def _rows(call: Call, kind: str, settings: Settings) -> Iterator[LayerMeasuremen
             f"another axis than samples={settings.axis}"
         )
     norm = norm_of(call.layer, kind, call.x)
-    theorem = _Theorem(norm, call, x, y, before)
+    with _naming(call):
+        theorem = _Theorem(norm, call, x, y, before)
     for i, (rows, outputs) in enumerate(zip(before, after, strict=True)):
-        try:
-            first, last = geometry(rows, _unit(call.x)), geometry(outputs, _unit(call.y))
+        with _naming(call):
+            first, last = geometry(rows, _unit(call.x)), geometry(outputs, theorem.unit)
             found, reason = theorem.about(rows, last)
-        except ValueError as error:
-            raise ValueError(f"{_named(call)}: {error}") from error
         yield LayerMeasurement(
             call=call.index,
             layer=call.name,
@@ -119,12 +119,14 @@ class _Theorem:
     """What theorem 4.1 says of one call: of each batch of samples, or, under batch normalisation, of the features."""
 
     def __init__(self, norm: Norm, call: Call, x: Floats, y: Floats, samples: Floats) -> None:
-        self.norm, self.unit, self.reason = norm, _unit(call.x), norm.reason
+        self.norm, self.reason = norm, norm.reason
         self.features: tuple[Normalization | None, str] | None = None
+        # rounding error of what is normalised and of what comes out, relative to it
+        self.unit = max(_unit(call.x) * (amplification(norm.vectors(x)) if norm.centred else 1.0), _unit(call.y))
         if norm.reason:
             return
         if norm.theorem == "4.3":
-            self.features = self._found(norm.vectors(x), "feature", geometry(norm.vectors(y), _unit(call.y)))
+            self.features = self._found(norm.vectors(x), "feature", geometry(norm.vectors(y), self.unit))
         # both are blocks of consecutive entries, so equal shapes are equal blocks
         elif norm.vectors(x).shape != (math.prod(samples.shape[:2]), samples.shape[2]):
             self.reason = "a sample is not one of the vectors that it normalises; samples= may name another axis"
@@ -178,6 +180,14 @@ def _split(array: NDArray[Any], axis: int) -> NDArray[Any]:
 def _unit(tensor: torch.Tensor) -> float:
     """Largest relative error of rounding to the dtype."""
     return float(torch.finfo(tensor.dtype if tensor.is_floating_point() else torch.float64).eps) / 2.0
+
+
+@contextmanager
+def _naming(call: Call) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{_named(call)}: {error}") from error
 
 
 def _named(call: Call) -> str:
