@@ -29,17 +29,21 @@ class Comparison:
 
     mean, standard_error: of the isometry gap over runs; mean_field: the gap at infinite width; z: their difference in
     standard errors (nan for one run, 0 where both agree to rounding). z_max_correlation: the same of the largest
-    correlation. distance_max, distance_frobenius: mean distance of Gram matrices to the mean field.
+    correlation, which is no test of the mean field where pairs tie: the largest of many scattered entries lies above
+    the largest of equal ones at any width. distance_max, distance_frobenius: mean distance of Gram matrices to the mean
+    field.
 
     expected: the gap that finite width is predicted to have, mean field and fluctuations; z_expected: the runs against
     it; band: (2, depth + 1), quantiles that hold a single run's gap with probability 0.9; z_entries: the root mean
     square over entries of (mean Gram entry - mean field) in predicted standard errors, about 1 where the prediction
-    holds. All are nan where fluctuations are not derived, and prediction_reason says why.
+    holds. These are of leading order: the expected gap is off by a relative n/width or so, which is little beside the
+    band (a relative 1/n) only where n^2 is small beside the width, and which many runs see. All are nan where
+    fluctuations are not derived, and prediction_reason says why.
 
     useful_depth: the first layer at which the predicted fluctuations exceed the mean-field gap, so that the gap says
     more about the width than about the activation; inf if there is none, nan without a prediction. departs_at: from
     that layer on, at every layer, the mean over runs differs from the mean field by more than 4 standard errors and by
-    more than half of it; inf if there is none. trusted_until: the last layer before both.
+    more than half of it; inf if there is none, nan for one run. trusted_until: the last layer before both.
     """
 
     layer: NDArray[np.int64]
@@ -132,6 +136,11 @@ def _check(simulation: Simulation, trajectory: Trajectory) -> None:
         raise ValueError(
             f"trajectory has {trajectory.depth} layers, the simulation {simulation.depth}; give both one depth"
         )
+    if trajectory.label != simulation.label:
+        raise ValueError(
+            f"trajectory is that of {trajectory.label!r}, the simulation of {simulation.label!r}; give trajectory "
+            "simulation.layers"
+        )
     if len(trajectory.gram) != len(simulation.initial_gram):
         raise ValueError(
             f"trajectory is of {len(trajectory.gram)} inputs, the simulation of {len(simulation.initial_gram)}; start "
@@ -181,9 +190,11 @@ def _entries(simulation: Simulation, predicted: Fluctuations) -> Floats:
 
 
 def _departs_at(mean: Floats, target: Floats, error: Floats) -> float:
+    if np.all(np.isnan(error)):
+        return math.nan  # one run has no standard error
     with np.errstate(invalid="ignore"):
         off = np.abs(mean - target)
-        parted = (off > 0.5 * target) & ~(off <= _SIGNIFICANT * error)  # one run has no standard error
+        parted = (off > 0.5 * target) & (off > _SIGNIFICANT * error)
     together = np.flatnonzero(~parted)
     first = int(together[-1]) + 1 if len(together) else 0
     return float(first) if first < len(mean) else math.inf

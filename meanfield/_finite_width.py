@@ -262,7 +262,7 @@ def _arrays(backend: Backend, device: str | None, dtype: str, root: np.random.Se
         load()
         from ._torch._tensors import Tensors
 
-        return Tensors(device or "cpu", dtype, root)
+        return Tensors("cpu" if device is None else device, dtype, root)
     if device not in (None, "cpu"):
         raise ValueError(f"device={device!r} needs backend='torch'; numpy computes on the CPU")
     return NumpyArrays(dtype, root)

@@ -83,8 +83,7 @@ class Fluctuations:
     def expected_gap(self) -> Floats:
         """(depth + 1,), the mean of the gap over networks: that of infinite width and `fluctuation_gap`.
 
-        Its relative error is of order 1/width where the gap is not small, 1/sqrt(width) on the way, and 1/width again
-        on the floor.
+        Its relative error is of order n/width where the gap is not small and on the floor, 1/sqrt(width) on the way.
         """
         return np.asarray(self.mean_field_gap + self.fluctuation_gap)
 

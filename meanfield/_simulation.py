@@ -105,7 +105,9 @@ class Simulation:
     def compare(self, trajectory: Trajectory) -> Comparison:
         """Beside a mean-field trajectory from the same Gram matrix: z-scores, the band of theory, and where they part.
 
-        Raises ValueError for a trajectory that starts elsewhere or has another depth.
+        `trajectory(simulation.layers, simulation.initial_gram)` is the one. The first comparison of an activation takes
+        a second, of a steep one (sin(30*x)) many. Raises ValueError for a trajectory of other layers, of another depth
+        or from another start, and PrecisionError as `meanfield._fluctuations`.
         """
         from ._comparison import compared
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -179,7 +180,8 @@ def test_one_run_and_coinciding_inputs() -> None:
     _, one = run(RELU, X, width=1000, depth=10, runs=1)
     assert np.all(np.isnan(one.z[1:]))
     assert one.z[0] == 0.0
-    assert one.trusted_until < 10
+    assert math.isnan(one.departs_at)
+    assert one.trusted_until == one.useful_depth - 1
     _, doubled = run(RELU, np.vstack([X, X[0]]), width=100, depth=3, runs=3)
     assert np.all(doubled.z == 0.0)
     assert np.all(np.isinf(doubled.mean))
@@ -199,9 +201,14 @@ def test_a_trajectory_from_elsewhere_is_refused() -> None:
 
 
 def test_another_networks_trajectory_is_far_away() -> None:
-    """The control: the mean field of tanh is no mean field of relu."""
+    """The control: the mean field of leaky relu is no mean field of relu; and it is refused by its name."""
     s = simulate(RELU, X, width=100_000, depth=3, runs=8, rng=0)
-    assert s.compare(trajectory(Layer("tanh"), s.initial_gram, 3)).trusted_until <= 1
+    other = trajectory(Layer("relu(x) - 0.5*relu(-x)"), s.initial_gram, 3)
+    with pytest.raises(
+        ValueError, match=r"trajectory is that of 'relu\(x\) - 0\.5\*relu\(-x\)', the simulation of 'relu'"
+    ):
+        s.compare(other)
+    assert s.compare(replace(other, label="relu")).trusted_until <= 1
 
 
 # --- pictures ----------------------------------------------------------------------------------------------------

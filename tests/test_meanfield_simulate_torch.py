@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -111,6 +114,8 @@ def test_memory_that_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     ("device", "said"),
     [
         ("tpu", "device must be 'cpu', 'cuda' or 'cuda:0'"),
+        ("", "device must be 'cpu', 'cuda' or 'cuda:0'"),
+        ("cpu:1", "device must be 'cpu', 'cuda' or 'cuda:0'"),
         ("meta", "device must be 'cpu', 'cuda' or 'cuda:0'"),
         ("cuda:99", "device='cuda:99': (this torch .* sees no CUDA device|there (is|are) )"),
     ],
@@ -137,37 +142,50 @@ def test_callables_run_on_the_cpu_alone(monkeypatch: pytest.MonkeyPatch) -> None
 def test_torch_is_left_as_it_was() -> None:
     torch = torch_()
     before = (torch.get_rng_state().clone(), torch.is_grad_enabled(), torch.get_default_dtype())
-    tf32 = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = True
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            simulate(Layer("relu"), X, width=20, depth=1, backend="torch")
-        assert torch.backends.cuda.matmul.allow_tf32
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = tf32
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        simulate(Layer("relu"), X, width=20, depth=1, backend="torch")
     assert torch.equal(torch.get_rng_state(), before[0])
     assert (torch.is_grad_enabled(), torch.get_default_dtype()) == before[1:]
 
 
-def test_tf32_is_off_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    torch = torch_()
-    from meanfield._torch import _tensors
+SWITCHES = {
+    "as it is": "",
+    "the older switch": "torch.backends.cuda.matmul.allow_tf32 = True",
+    "by precision": "torch.set_float32_matmul_precision('medium')",
+    "the newer switch": "torch.backends.cuda.matmul.fp32_precision = 'tf32'",
+    "for all": "torch.backends.fp32_precision = 'tf32'",
+}
 
-    seen, product = [], _tensors.Tensors.product
 
-    def looking(self: Any, a: Any, b: Any) -> Any:
-        seen.append((torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32))
-        return product(self, a, b)
-
-    monkeypatch.setattr(_tensors.Tensors, "product", looking)
-    old = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = True
-    try:
-        simulate(Layer("relu"), X, width=20, depth=1, backend="torch", dtype="float32")
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = old
-    assert set(seen) == {(False, False)}
+@pytest.mark.parametrize("switch", SWITCHES.values(), ids=SWITCHES)
+def test_products_are_exact_while_it_runs_and_switches_as_before(switch: str) -> None:
+    """In a process of its own: some of torch's switches cannot be set back by the others."""
+    code = f"""
+import numpy as np, torch
+from meanfield import Layer, simulate
+from meanfield._torch import _tensors
+def state():
+    found = [torch.backends.cuda.matmul.fp32_precision, torch.backends.mkldnn.matmul.fp32_precision]
+    for ask in (lambda: torch.backends.cuda.matmul.allow_tf32, torch.get_float32_matmul_precision):
+        try: found.append(ask())
+        except RuntimeError: found.append("mixed")
+    return found
+{switch}
+before, seen, product = state(), [], _tensors.Tensors.product
+def looking(self, a, b):
+    seen.append((*state()[:2], torch.is_autocast_enabled("cpu"), torch.is_grad_enabled()))
+    return product(self, a, b)
+_tensors.Tensors.product = looking
+with torch.autocast("cpu", torch.bfloat16):
+    simulate(Layer("relu"), np.eye(3), width=20, depth=1, backend="torch", dtype="float32")
+assert set(seen) == {{("ieee", "ieee", False, False)}}, seen
+assert state() == before, (before, state())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parent.parent
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_torch_dtype_is_known_by_its_name() -> None:

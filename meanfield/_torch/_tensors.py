@@ -88,23 +88,33 @@ class Tensors:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """No gradients, no TF32; everything is as before after it."""
-        precision, cudnn = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+        """No gradients, no TF32, no autocast to 16 bits; everything is as before after it."""
+        kept = [(owner, name, getattr(owner, name)) for owner, name, _ in _exact_products()]
         try:
-            with torch.no_grad():
+            for owner, name, value in _exact_products():
+                setattr(owner, name, value)
+            with torch.no_grad(), torch.autocast(self.place.type, enabled=False):
                 yield
         finally:
-            torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = precision, cudnn
+            for owner, name, value in kept:
+                setattr(owner, name, value)
+
+
+def _exact_products() -> list[tuple[Any, str, Any]]:
+    """What makes products of float32 products of float32; torch refuses to mix its older switches with the newer."""
+    backends = torch.backends
+    if not hasattr(backends.cuda.matmul, "fp32_precision"):
+        return [(backends.cuda.matmul, "allow_tf32", False)]
+    return [(each.matmul, "fp32_precision", "ieee") for each in (backends.cuda, backends.mkldnn)]
 
 
 def _device(name: str) -> torch.device:
     """The device of that name, which must be there."""
     try:
-        device = torch.device(name)
-    except (RuntimeError, TypeError):
+        device = torch.device(str(name))
+    except RuntimeError:
         raise ValueError(f"device must be 'cpu', 'cuda' or 'cuda:0', 'cuda:1', ..., got {name!r}") from None
-    if device.type not in ("cpu", "cuda"):
+    if device.type not in ("cpu", "cuda") or (device.type == "cpu" and device.index is not None):
         raise ValueError(f"device must be 'cpu', 'cuda' or 'cuda:0', 'cuda:1', ..., got {name!r}")
     if device.type == "cuda":
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
