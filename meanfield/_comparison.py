@@ -88,6 +88,8 @@ class Comparison:
         return plot_comparison(self, ax=ax)
 
     def __str__(self) -> str:
+        if np.all(np.isinf(self.mean)):
+            return f"{self.label}: the isometry gap is infinite at every layer, of runs and mean field alike"
         last, depth = self.trusted_until, len(self.layer) - 1
         trusted = f"the mean field holds to layer {last}" + (" of " + str(depth) if last < depth else ", the last")
         reasons = []
@@ -106,7 +108,8 @@ def compared(simulation: Simulation, trajectory: Trajectory) -> Comparison:
     predicted, reason = _predicted(simulation)
     mean, error = simulation.mean(), simulation.standard_error()
     blank = np.full(simulation.depth + 1, math.nan)
-    expected = blank if predicted is None else predicted.expected_gap
+    expected = blank if predicted is None else np.where(_deficient(simulation), math.inf, predicted.expected_gap)
+    band = np.array([blank, blank]) if predicted is None else _band(predicted)
     return Comparison(
         layer=simulation.layer,
         mean=mean,
@@ -120,7 +123,7 @@ def compared(simulation: Simulation, trajectory: Trajectory) -> Comparison:
         distance_frobenius=simulation.mean("distance_frobenius"),
         expected=expected,
         z_expected=blank if predicted is None else _z(mean, expected, error),
-        band=np.array([blank, blank]) if predicted is None else _band(predicted),
+        band=np.where(np.isinf(expected), math.inf, band),
         z_entries=blank if predicted is None else _entries(simulation, predicted),
         useful_depth=math.nan if predicted is None else float(predicted.useful_depth),
         departs_at=_departs_at(mean, trajectory.isometry_gap, error),
@@ -146,15 +149,15 @@ def _check(simulation: Simulation, trajectory: Trajectory) -> None:
             f"trajectory is of {len(trajectory.gram)} inputs, the simulation of {len(simulation.initial_gram)}; start "
             "it from simulation.initial_gram"
         )
-    pairs = (
-        (float(trajectory.isometry_gap[0]), float(simulation.isometry_gap[0, 0])),
-        (float(trajectory.max_correlation[0]), float(simulation.max_correlation[0, 0])),
-    )
-    if any(a != b and abs(a - b) > 1e-9 * max(1.0, abs(a)) for a, b in pairs if a == a):
-        raise ValueError(
-            f"trajectory starts from another Gram matrix: its isometry gap at layer 0 is {pairs[0][0]!r}, that of the "
-            f"simulation {pairs[0][1]!r}; start it from simulation.initial_gram"
-        )
+    for name in ("isometry_gap", "max_correlation"):
+        ours, theirs = float(getattr(simulation, name)[0, 0]), float(getattr(trajectory, name)[0])
+        # matrices that are nearly singular are rounded in two ways
+        bars = getattr(simulation, name + "_error")[0, 0] + getattr(trajectory, name + "_error")[0]
+        if theirs == theirs and ours != theirs and not abs(ours - theirs) <= 1e-9 * max(1.0, abs(ours)) + bars:
+            raise ValueError(
+                f"trajectory starts from another Gram matrix: its {name} at layer 0 is {theirs!r}, that of the "
+                f"simulation {ours!r}; start it from simulation.initial_gram"
+            )
 
 
 def _predicted(simulation: Simulation) -> tuple[Fluctuations | None, str]:
@@ -164,6 +167,13 @@ def _predicted(simulation: Simulation) -> tuple[Fluctuations | None, str]:
         return fluctuations(simulation.layers, simulation.initial_gram, tuple(simulation.width.tolist())), ""
     except ValueError as error:
         return None, str(error)
+
+
+def _deficient(simulation: Simulation) -> NDArray[np.bool_]:
+    """Where a layer has fewer dimensions than inputs, one less if it is centred: the Gram matrix is singular."""
+    pairs = zip(simulation.width.tolist(), simulation.layers, strict=True)
+    dimensions = [math.inf, *(width - layer.is_centred for width, layer in pairs)]
+    return len(simulation.initial_gram) > np.array(dimensions)
 
 
 def _z(mean: Floats, target: Floats, error: Floats) -> Floats:

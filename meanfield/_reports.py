@@ -109,9 +109,12 @@ def simulate_report(options: argparse.Namespace) -> Table:
 
 
 def _inputs(G: Floats, layer: Layer, width: int) -> Floats:
-    """Inputs X with X X^T/d = G; as many features as the first layer has, where a skip connection adds them to it."""
+    """Inputs X with X X^T/d = G; as many features as the first layer has, where a skip connection adds them to it.
+
+    Else d is a power of 4, so that its root, and the Gram matrix of inputs that coincide, are exact.
+    """
     n = len(G)
-    d = max(width, n) if layer.skip else n
+    d = max(width, n) if layer.skip else 4 ** math.ceil(math.log(n, 4))
     X = np.zeros((n, d))
     X[:, :n] = math.sqrt(d) * factors(G[None])[0]
     return X

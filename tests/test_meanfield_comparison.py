@@ -186,6 +186,29 @@ def test_one_run_and_coinciding_inputs() -> None:
     assert np.all(doubled.z == 0.0)
     assert np.all(np.isinf(doubled.mean))
     assert doubled.trusted_until == 3
+    assert "the isometry gap is infinite at every layer" in str(doubled)
+
+
+@pytest.mark.parametrize("e", [1e-4, 1e-5, 1e-6])
+def test_nearly_coincident_inputs_are_compared(e: float) -> None:
+    """Two roundings of a nearly singular matrix are no other start."""
+    rng = np.random.default_rng(0)
+    x, noise, y = rng.standard_normal((3, 50))
+    _, c = run(RELU, np.array([x, x + e * noise, y]), width=300, depth=3, runs=5)
+    assert np.all(np.isfinite(c.mean))
+
+
+def test_fewer_dimensions_than_inputs_are_expected_to_be_singular() -> None:
+    """10 inputs in 10 centred features are dependent, in 11 they are not; rms leaves 10 dimensions of 10."""
+    for layer, width, singular in (
+        (RELU, 10, True),
+        (RELU, 11, False),
+        (Layer("relu", normalization="rms"), 10, False),
+    ):
+        _, c = run(layer, math.sqrt(10) * np.eye(10), width=width, depth=1, runs=20)
+        assert np.isinf(c.expected[1]) == singular
+        assert np.all(np.isinf(c.band[:, 1])) == singular
+        assert np.isinf(c.mean[1]) == singular
 
 
 def test_a_trajectory_from_elsewhere_is_refused() -> None:
