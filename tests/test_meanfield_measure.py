@@ -194,6 +194,30 @@ def test_every_number_is_its_definition(kind: str, eps: float) -> None:
     assert (found.vectors, found.length, found.status, found.verdict) == (m, d, "resolved", "holds")
 
 
+@pytest.mark.parametrize("spread", [1e-9, 1e-6, 1e-3, 1.0, 1e8])
+def test_the_slack_is_off_by_its_error_at_most(spread: float) -> None:
+    rng = np.random.default_rng(11)
+    X = rng.standard_normal((6, 9)) + 3.0
+    X *= (1.0 + spread) ** rng.random((6, 1)) / np.linalg.norm(X, axis=1)[:, None]
+    found = theorem(only(measure(double(nn.RMSNorm(9, eps=1e-9)), X)))
+    with mpmath.workdps(50):
+        lengths = [mpmath.sqrt(sum(mpmath.mpf(x) ** 2 for x in row)) for row in X.tolist()]
+        mean = sum(lengths) / 6
+        gain = mpmath.log(sum(a * a for a in lengths) / 6) - 2 * sum(map(mpmath.log, lengths)) / 6
+        slack = float(gain - mpmath.log(sum(a * a for a in lengths) / 6 / mean**2))
+    assert abs(found.slack - slack) <= found.gain_error < 1e-3 * slack
+    assert found.verdict == "holds"
+
+
+def test_equal_lengths_are_undecided() -> None:
+    """Of the same entries in other orders: what is left of their difference is rounding."""
+    rng = np.random.default_rng(12)
+    row = rng.standard_normal(50)
+    found = theorem(only(measure(double(nn.RMSNorm(50, eps=1e-9)), np.array([rng.permutation(row) for _ in range(5)]))))
+    assert 0 < found.gain < 1e-30
+    assert found.verdict == "undecided"
+
+
 def test_samples_are_measured_as_the_functions_of_this_room_do() -> None:
     X = np.random.default_rng(5).standard_normal((4, 3, 2, 2))
     row = only(measure(double(nn.Conv2d(3, 5, 2), seed=2), X, layers=nn.Conv2d, keep=True))

@@ -98,6 +98,8 @@ def test_duplicates_and_zeros() -> None:
     (row,) = measure(module, X[[0, 1, 0]]).rows
     assert (row.input.status, row.input.potential, row.input.max_correlation) == ("singular", math.inf, 1.0)
     assert (theorem(row).status, theorem(row).verdict) == ("singular", "holds")
+    (row,) = measure(module, X[[0, 0]]).rows
+    assert (theorem(row).status, theorem(row).verdict, theorem(row).slack) == ("singular", "holds", 0.0)
     (row,) = measure(module, np.vstack([X[:2], -X[0]])).rows
     assert (row.input.status, theorem(row).status, row.input.max_correlation) == ("singular", "singular", 1.0)
     (row,) = measure(nn.LayerNorm(3), X[:, :3]).rows
