@@ -6,6 +6,9 @@ THEORY of section 7.2 of arXiv:2305.18399. Every test is seeded, has a level, an
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -73,3 +76,15 @@ def test_a_larger_batch_does_not_change_the_error_of_an_entry() -> None:
     many = simulate(Layer("relu"), X, width=100, depth=1, runs=4000, rng=6).gram[:, 0, 1]
     assert few.var() / many.var() == pytest.approx(1.0, abs=5 * math.sqrt(4 / 4000))
     assert abs(start[0, 1]) < 0.9
+
+
+@pytest.mark.slow
+def test_the_script_for_a_gpu_runs_without_one() -> None:
+    """The same checks at small size, and exit code 0 where they agree."""
+    script = Path(__file__).resolve().parent.parent / "benchmarks" / "cuda_width.py"
+    if not script.exists():
+        pytest.skip("these tests were copied away from the benchmarks")
+    done = subprocess.run([sys.executable, script, "--device", "cpu"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "at small size" in done.stdout
+    assert done.stdout.rstrip().endswith("agreement")
