@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hermite._activation import Activation
+
 from ._fluctuations import Fluctuations, fluctuations
+from ._layer import Layer
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,6 +94,8 @@ class Comparison:
         if np.all(np.isinf(self.mean)):
             return f"{self.label}: the isometry gap is infinite at every layer, of runs and mean field alike"
         last, depth = self.trusted_until, len(self.layer) - 1
+        if not depth:
+            return "no layers: nothing to compare"
         trusted = f"the mean field holds to layer {last}" + (" of " + str(depth) if last < depth else ", the last")
         reasons = []
         if self.useful_depth <= depth:
@@ -139,10 +144,10 @@ def _check(simulation: Simulation, trajectory: Trajectory) -> None:
         raise ValueError(
             f"trajectory has {trajectory.depth} layers, the simulation {simulation.depth}; give both one depth"
         )
-    if trajectory.label != simulation.label:
+    if [_function(x) for x in trajectory.layers] != [_function(x) for x in simulation.layers]:
         raise ValueError(
-            f"trajectory is that of {trajectory.label!r}, the simulation of {simulation.label!r}; give trajectory "
-            "simulation.layers"
+            f"trajectory is that of {trajectory.label!r}, and the simulation of other layers, {simulation.label!r}; "
+            "give trajectory simulation.layers"
         )
     if len(trajectory.gram) != len(simulation.initial_gram):
         raise ValueError(
@@ -158,6 +163,12 @@ def _check(simulation: Simulation, trajectory: Trajectory) -> None:
                 f"trajectory starts from another Gram matrix: its {name} at layer 0 is {theirs!r}, that of the "
                 f"simulation {ours!r}; start it from simulation.initial_gram"
             )
+
+
+def _function(layer: Layer) -> tuple[Any, dict[str, Any]]:
+    """What a layer does, whatever its activation is called."""
+    assert isinstance(layer.activation, Activation)
+    return layer.activation.expr, layer.options
 
 
 def _predicted(simulation: Simulation) -> tuple[Fluctuations | None, str]:

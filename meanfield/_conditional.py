@@ -11,8 +11,8 @@ depends on x through K alone. So x may be replaced by any x Q, by sqrt(width) [C
 
     x' = a sqrt(width) [C, 0] + sqrt(1 - a^2) V.
 
-K of lower rank (more inputs than features, centred features, inputs that are opposite) has a pivoted factor, which is
-that of the correlations: an input may be ever so much shorter than another.
+K of lower rank (more inputs than features, centred features, inputs that are opposite) has a factor of that rank, by
+its correlations: an input may be ever so much shorter than another.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _with_skip(layer: Layer, K: Floats, Y: Floats, site: Site) -> Floats:
 
 
 def factors(K: Floats) -> Floats:
-    """F (runs, n, n), lower triangular but for the order of rows, with F F^T = K; columns beyond the rank are 0."""
+    """F (runs, n, n), lower triangular, with F F^T = K; of lower rank the last columns are 0."""
     try:
         L = np.asarray(np.linalg.cholesky(K))
     except np.linalg.LinAlgError:
@@ -76,28 +76,32 @@ def _factor(K: Floats) -> Floats:
 
 
 def _without_rounding(L: Floats, K: Floats) -> Floats:
-    """L, but a pivoted factor where a pivot is no more than rounding."""
+    """L, but a factor of lower rank where a pivot is no more than rounding."""
     pivots, diagonal = (np.einsum("...ii->...i", each) for each in (L, K))
     poor = np.any(pivots**2 <= 4 * K.shape[-1] * 2.0**-52 * diagonal, axis=-1)
     for run in np.flatnonzero(poor):
-        L[run] = _pivoted(K[run])
+        L[run] = _in_order(K[run])
     return L
 
 
-def _pivoted(K: Floats) -> Floats:
-    """A factor of one matrix of any rank: of its correlations, of which what is below n eps is rounding."""
-    from scipy.linalg.lapack import dpstrf
+def _in_order(K: Floats) -> Floats:
+    """A factor of one matrix of any rank: Cholesky's of its correlations, in which a pivot of rounding has no column.
 
+    Rows are taken as they come. Pivoting would choose between equal pivots by their rounding, and so draw other
+    networks where sums are taken in another order. What is dropped beside a dependent row is below the root of the
+    tolerance.
+    """
     n, lengths = len(K), np.sqrt(np.diagonal(K))
-    alive = np.flatnonzero(lengths > 0.0)
-    out = np.zeros((n, n))
-    if len(alive):
-        C = K[np.ix_(alive, alive)] / lengths[alive, None] / lengths[alive]
-        L, order, rank, _ = dpstrf(C, lower=1, tol=4 * n * 2.0**-52)
-        out[alive[order - 1], :rank] = np.tril(L)[:, :rank]
+    out, rank = np.zeros((n, n)), 0
+    for i in np.flatnonzero(lengths > 0.0):
+        rest = np.where(lengths[i:] > 0.0, K[i:, i] / np.where(lengths[i:] > 0.0, lengths[i:], 1.0) / lengths[i], 0.0)
+        rest -= out[i:, :rank] @ out[i, :rank]
+        if rest[0] > 4 * n * 2.0**-52:
+            out[i:, rank] = rest / rest[0] ** 0.5
+            rank += 1
     return out * lengths[:, None]
 
 
 def narrow(K: Floats, width: int) -> Floats:
     """(runs, n, width) with C C^T = K, for matrices of rank at most width < n; a row of zeros stays one."""
-    return np.array([_pivoted(each)[:, :width] for each in K])
+    return np.array([_in_order(each)[:, :width] for each in K])

@@ -41,7 +41,8 @@ class Trajectory:
     log_potential and log_potential_error, max_correlation and max_correlation_error (0 where two inputs are exactly
     parallel); status: how each gap was had ("resolved", "exact", "singular", "unresolved" as in
     `estimate_isometry_gap`; "underflow": even the logarithm, which falls doubly exponentially where c_1 = 0, has left
-    float64), "" where it was not asked; gap_layers; gram: the last Gram matrix; label: the activation(s).
+    float64), "" where it was not asked; gap_layers; gram: the last Gram matrix; label: the activation(s); layers: the
+    network.
     """
 
     layer: NDArray[np.int64]
@@ -59,6 +60,7 @@ class Trajectory:
     gap_layers: tuple[int, ...]
     gram: Floats
     label: str
+    layers: tuple[Layer, ...] = ()
 
     @property
     def depth(self) -> int:
@@ -267,6 +269,7 @@ def _record(layers: tuple[Layer, ...], run: Run | Walk, factor: float) -> Trajec
         gap_layers=tuple(sorted(run.gaps)),
         gram=run.gram if factor == 1.0 else run.gram * factor,
         label=", ".join(dict.fromkeys(x.label for x in layers)),
+        layers=layers,
     )
 
 

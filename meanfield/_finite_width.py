@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hermite._numbers import shown
 from hermite.errors import PrecisionError
 
 from . import _conditional, _explicit
@@ -21,6 +22,7 @@ from ._wide import Arrays, NumpyArrays, root_of
 from ._wide_layer import Site
 
 Floats: TypeAlias = NDArray[np.float64]
+_MOST = 10**12  # of runs or neurons
 Method: TypeAlias = Literal["gram", "weights"]
 Backend: TypeAlias = Literal["numpy", "torch"]
 
@@ -111,6 +113,11 @@ def _run(plan: Plan, arrays: Arrays, root: np.random.SeedSequence, report: Calla
                 for K in _networks(plan, Batch(arrays, chosen, blocks), unique, start, counts):
                     found.append(K)
                     report(done * depth + len(found) * len(chosen))
+            except PrecisionError:
+                if len(chosen) == 1:
+                    raise
+                at_once = 1  # the runs before the one that leaves the range are kept
+                continue
             except arrays.out_of_memory as error:
                 if len(chosen) == blocks == 1:
                     raise MemoryError(
@@ -166,7 +173,8 @@ def _finite(K: Floats, layer: Layer, site: Site) -> Floats:
     if not good.all():
         raise PrecisionError(
             f"layer {site.index}, run {site.runs[int(np.argmin(good))]}: the Gram matrix after {layer.label} leaves "
-            f"{site.arrays.dtype}; take fewer layers, another gain, normalise, or use dtype='float64'"
+            f"{site.arrays.dtype}; take fewer layers, another gain, less eps, or normalise"
+            + (", or use dtype='float64'" if site.arrays.eps > 1e-10 else "")
         )
     return K
 
@@ -200,6 +208,8 @@ def _elements(plan: Plan, n: int) -> int:
 
 
 def _inputs(X: ArrayLike) -> Floats:
+    if isinstance(X, np.ma.MaskedArray):
+        raise ValueError("X must not be a masked array, whose mask would be lost; fill it, or leave rows out")
     given = as_real(X, "X")
     if given.ndim != 2 or not given.size:
         raise ValueError(f"X must have shape (n, d), rows being inputs, got shape {given.shape}")
@@ -211,7 +221,9 @@ def _inputs(X: ArrayLike) -> Floats:
 def _widths(width: int | Sequence[int], depth: int) -> tuple[int, ...]:
     if isinstance(width, (int, np.integer, bool, np.bool_)):
         return (_count(width, "width"),) * depth
-    if isinstance(width, str) or not isinstance(width, Iterable):
+    if isinstance(width, np.ndarray) and width.ndim == 0:
+        return _widths(width.item(), depth)
+    if isinstance(width, (str, set, frozenset, dict)) or not isinstance(width, Iterable):
         raise ValueError(f"width must be an integer >= 1, or a sequence of them, one for each layer, got {width!r}")
     widths = tuple(_count(w, "width") for w in width)
     if len(widths) != depth:
@@ -232,18 +244,20 @@ def _check_skips(layers: tuple[Layer, ...], widths: tuple[int, ...], d: int) -> 
 def _count(value: object, name: str) -> int:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < 1:
         raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
+    if value > _MOST:
+        raise ValueError(f"{name} must be at most {_MOST}, got {shown(Fraction(int(value)))}")
     return int(value)
 
 
 def _one_of(value: Any, name: str, allowed: Any) -> Any:
-    if value not in get_args(allowed):
+    if not isinstance(value, str) or value not in get_args(allowed):
         raise ValueError(f"{name} must be one of {', '.join(map(repr, get_args(allowed)))}, got {value!r}")
     return value
 
 
 def _eps(value: Any) -> float:
-    if isinstance(value, (bool, str)) or not isinstance(value, (int, float, np.floating)) or not 0 <= value < math.inf:
-        raise ValueError(f"eps must be a finite number >= 0, got {value!r}")
+    if isinstance(value, (bool, str)) or not isinstance(value, (int, float, np.floating)) or not 0 <= value < 1e300:
+        raise ValueError(f"eps must be a finite number >= 0, got {value!r:.40}")
     return float(value)
 
 

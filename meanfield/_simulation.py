@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._gram import as_real
 from ._layer import Layer
 from ._measures import Measures, measures
 
@@ -34,9 +35,9 @@ class Simulation:
     matrix of floats, deviations over runs those of networks. distance_max, distance_frobenius: of the Gram matrix to
     that of infinite width, the largest difference of entries and the root of the sum of all squares; nan where there is
     no mean field, for the reason that mean_field_reason gives ("" elsewhere). gram: (runs, n, n), the last of each run;
-    gram_mean, gram_variance: (depth + 1, n, n), over runs (variance nan for one run). width: (depth,). layers,
-    initial_gram (n, n), eps, method, backend, device, dtype: what was run; seed: the root of all random numbers, for
-    `rng=`.
+    gram_mean, gram_variance: (depth + 1, n, n), over runs (variance nan for one run, inf or 0 of entries beyond 1e150 or
+    1e-150). width: (depth,). layers, initial_gram (n, n), eps, method, backend, device, dtype: what was run; seed: the
+    root of all random numbers, for `rng=`.
     """
 
     layer: NDArray[np.int64]
@@ -92,7 +93,7 @@ class Simulation:
 
     def quantiles(self, p: ArrayLike = (0.05, 0.5, 0.95), column: str = "isometry_gap") -> Floats:
         """(len(p), depth + 1), or (depth + 1,) for a single p: quantiles over runs, which are values of runs."""
-        wanted = np.asarray(p, dtype=np.float64)
+        wanted = as_real(p, "p")
         if not np.all((wanted >= 0.0) & (wanted <= 1.0)):
             raise ValueError(f"p must lie in [0, 1], got {p!r}")
         return np.asarray(np.quantile(self._values(column), wanted, axis=0, method="inverted_cdf"))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from hermite import activation
 from meanfield import Comparison, Layer, Simulation, simulate, trajectory
 from meanfield._fluctuations import one_step_variance
 
@@ -228,10 +229,17 @@ def test_another_networks_trajectory_is_far_away() -> None:
     s = simulate(RELU, X, width=100_000, depth=3, runs=8, rng=0)
     other = trajectory(Layer("relu(x) - 0.5*relu(-x)"), s.initial_gram, 3)
     with pytest.raises(
-        ValueError, match=r"trajectory is that of 'relu\(x\) - 0\.5\*relu\(-x\)', the simulation of 'relu'"
+        ValueError, match=r"trajectory is that of 'relu\(x\) - 0\.5\*relu\(-x\)', and the simulation of"
     ):
         s.compare(other)
-    assert s.compare(replace(other, label="relu")).trusted_until <= 1
+    assert s.compare(replace(other, layers=s.layers)).trusted_until <= 1
+    for slope in (0.1, 0.9):  # of one name
+        leaky = Layer(activation("leaky_relu", negative_slope=slope))
+        with pytest.raises(ValueError, match="of other layers"):
+            simulate(Layer(activation("leaky_relu", negative_slope=0.3)), X, width=9, depth=2).compare(
+                trajectory(leaky, s.initial_gram, 2)
+            )
+    s.compare(trajectory(Layer("max(x, 0)"), s.initial_gram, 3))  # the same function by another name
 
 
 # --- pictures ----------------------------------------------------------------------------------------------------

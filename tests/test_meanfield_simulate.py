@@ -222,9 +222,13 @@ def test_more_blocks_at_once_change_nothing_but_the_order_of_sums(monkeypatch: p
     x = RNG(0).standard_normal((3, 20000))
     s = simulate(layer, x, width=20000, depth=3, runs=2, rng=1)
     monkeypatch.setattr(wide.NumpyArrays, "_scratch", lambda self, name, shape: np.empty(shape))
+    batch, y = Layer("relu", normalization="batch"), RNG(0).standard_normal((7, 9))
+    singular = simulate(batch, y, width=9001, depth=3, runs=2, rng=1).gram
     for blocks in (2, 8):
         monkeypatch.setattr(wide.NumpyArrays, "at_once", lambda self, elements, k=blocks: (2, k))
         np.testing.assert_allclose(simulate(layer, x, width=20000, depth=3, runs=2, rng=1).gram, s.gram, rtol=1e-12)
+        # all Gram matrices of batch normalisation are singular
+        np.testing.assert_allclose(simulate(batch, y, width=9001, depth=3, runs=2, rng=1).gram, singular, atol=1e-6)
 
 
 def test_a_wider_network_begins_with_the_neurons_of_a_narrower_one() -> None:
@@ -570,6 +574,11 @@ def test_where_there_is_no_mean_field() -> None:
         ({"width": 0}, "width must be an integer >= 1, got 0"),
         ({"width": 2.5}, "width must be an integer >= 1, or a sequence"),
         ({"width": "wide"}, "width must be an integer >= 1, or a sequence"),
+        ({"width": {20, 30}}, "width must be an integer >= 1, or a sequence"),
+        ({"width": 10**30}, "width must be at most 1000000000000, got 1"),
+        ({"method": np.array(["gram"])}, "method must be one of"),
+        ({"eps": 10**400}, "eps must be a finite number >= 0, got 1000"),
+        ({"X": np.ma.masked_array(X, X > 1)}, "X must not be a masked array"),
         ({"width": True}, "width must be an integer >= 1, got True"),
         ({"width": [10, 10]}, "width has 2 entries for 3 layers"),
         ({"width": [10, -1, 10]}, "width must be an integer >= 1, got -1"),
@@ -608,6 +617,17 @@ def test_a_network_that_leaves_float64_says_where() -> None:
         simulate(Layer("x**2", normalization="none", gain=100), X, width=20, depth=50, rng=0)
     with pytest.raises(PrecisionError, match="leaves float32"):
         simulate(Layer("x", normalization="none", gain=1e10), X, width=20, depth=2, rng=0, dtype="float32")
+
+
+def test_runs_before_one_that_leaves_the_range_are_kept() -> None:
+    """exp without normalisation: some network of the first batch explodes, those before it do not."""
+    layer = Layer("exp", normalization="none")
+    with pytest.raises(PrecisionError, match=r"run (\d+)") as stopped:
+        simulate(layer, 0.3 * X, width=9, depth=4, runs=100, rng=1)
+    run = int(str(stopped.value).split("run ")[1].split(":")[0])
+    if run:
+        assert stopped.value.finished.runs == run  # type: ignore[attr-defined]
+    assert run > 0
 
 
 def test_finished_runs_are_kept_when_it_stops(monkeypatch: pytest.MonkeyPatch) -> None:
