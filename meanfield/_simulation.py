@@ -35,7 +35,7 @@ class Simulation:
     matrix of floats, deviations over runs those of networks. distance_max, distance_frobenius: of the Gram matrix to
     that of infinite width, the largest difference of entries and the root of the sum of all squares; nan where there is
     no mean field, for the reason that mean_field_reason gives ("" elsewhere). gram: (runs, n, n), the last of each run;
-    gram_mean, gram_variance: (depth + 1, n, n), over runs (variance nan for one run, inf or 0 of entries beyond 1e150 or
+    gram_mean, gram_variance: (depth + 1, n, n), over runs (variance nan for one run, inf or 0 of entries beyond 1e150,
     1e-150). width: (depth,). layers, initial_gram (n, n), eps, method, backend, device, dtype: what was run; seed: the
     root of all random numbers, for `rng=`.
     """
