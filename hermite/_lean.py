@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ._interpreter import call_opaque, constant_value
-from ._tree import Node
+from ._tree import FUNCTIONS, Node
 
 Function: TypeAlias = Callable[[Any], Any]
 
@@ -49,8 +49,24 @@ def compiled(node: Node) -> Function:
     return lambda x: pair(left(x), right(x))
 
 
+def overwriting(node: Node) -> Callable[[Any], Any]:
+    """The same as a function that puts the values where x was; a single operation on x needs no copy."""
+    if len(node.args) == 1 and node.args[0].op == "x" and (node.op in FUNCTIONS or node.op in ("abs", "sign")):
+        single = _single(node.op)
+        return lambda x: single(x, out=x)
+    if node.op in ("max", "min") and node.args[0].op == "x" and node.args[1].constant:
+        pair, bound = _PAIRS[node.op], constant_value(node.args[1])
+        return lambda x: pair(x, bound, out=x)
+    function = compiled(node)
+
+    def put(x: Any) -> None:
+        x[...] = function(x)
+
+    return put
+
+
 _COMPARISONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
-_PAIRS: dict[str, Callable[[Any, Any], Any]] = {
+_PAIRS: dict[str, Callable[..., Any]] = {
     "add": operator.add,
     "mul": operator.mul,
     "div": operator.truediv,
@@ -59,7 +75,7 @@ _PAIRS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _single(op: str) -> Function:
+def _single(op: str) -> Callable[..., Any]:
     if op in ("erf", "sigmoid"):
         from scipy import special
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hermite._activation import Activation
-from hermite._lean import compiled
+from hermite._lean import overwriting
 from hermite._threads import cores
 
 Array: TypeAlias = Any  # of numpy or torch, float32 or float64
@@ -130,13 +130,12 @@ class NumpyArrays:
         return np.where(condition, a, self.dtype.type(b))
 
     def sigma(self, sigma: Activation) -> Callable[[Array], Array]:
-        function = compiled(sigma.expr)
+        put = overwriting(sigma.expr)
 
         def apply(u: Array) -> Array:
             flat = u.reshape(-1)
             for start in range(0, flat.size, _CHUNK):
-                part = flat[start : start + _CHUNK]
-                part[...] = function(part)
+                put(flat[start : start + _CHUNK])
             return flat.reshape(u.shape)
 
         return apply
