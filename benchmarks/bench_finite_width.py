@@ -2,7 +2,8 @@
 
 Run by `make bench`. Goals: at n = 10, width 1000, depth 30, 10 runs the law is at least 40 times faster than weights;
 at width 10^6 a normal variate takes at most 1.3 times as long, on all cores, as the generator alone takes for it on one
-(blocks are drawn at once; on one core it is 1.4 to 1.6 times, which is printed, too), and ten layers take seconds. Figures are ratios of the best of some rounds in one run. torch is compared where it is installed.
+(blocks are drawn at once; on one core it is 1.4 to 1.6 times, which is printed, too), and ten layers take seconds.
+Figures are ratios of the best of some rounds in one run. torch is compared where it is installed.
 """
 
 from __future__ import annotations
@@ -61,10 +62,8 @@ def bench_a_normal_variate_of_a_wide_layer(benchmark: Any, dtype: str) -> None:
     alone = generator_alone(10 * width, dtype)
     benchmark.extra_info |= {"ns a variate": 1e8 * ours / width, "generator alone": 1e8 * alone / width}
     benchmark.extra_info["one core, ratio"] = one_core / alone
-    print(
-        f"\n{dtype}: {1e8 * ours / width:.1f} ns a variate, generator {1e8 * alone / width:.1f}: {ours / alone:.2f}, on one"
-    )
-    print(f"core {one_core / alone:.2f}")
+    print(f"\n{dtype}: {1e8 * ours / width:.1f} ns a variate, {ours / alone:.2f} of the generator alone")
+    print(f"on one core {one_core / alone:.2f}")
     benchmark.pedantic(
         simulate, args=(RELU, X), kwargs={"width": width, "depth": 1, "rng": 1, "dtype": dtype}, rounds=3
     )
