@@ -41,7 +41,8 @@ class Comparison:
     square over entries of (mean Gram entry - mean field) in predicted standard errors, about 1 where the prediction
     holds. These are of leading order: the expected gap is off by a relative n/width or so, which is little beside the
     band (a relative 1/n) only where n^2 is small beside the width, and which many runs see. All are nan where
-    fluctuations are not derived, and prediction_reason says why.
+    fluctuations are not derived, and prediction_reason says why. fluctuations: the record that they come from, with the
+    predicted variance and band of every entry; None without a prediction.
 
     useful_depth: the first layer at which the predicted fluctuations exceed the mean-field gap, so that the gap says
     more about the width than about the activation; inf if there is none, nan without a prediction. departs_at: from
@@ -64,6 +65,7 @@ class Comparison:
     useful_depth: float
     departs_at: float
     prediction_reason: str
+    fluctuations: Fluctuations | None
     label: str
 
     @property
@@ -133,6 +135,7 @@ def compared(simulation: Simulation, trajectory: Trajectory) -> Comparison:
         useful_depth=math.nan if predicted is None else float(predicted.useful_depth),
         departs_at=_departs_at(mean, trajectory.isometry_gap, error),
         prediction_reason=reason,
+        fluctuations=predicted,
         label=simulation.label,
     )
 

@@ -12,7 +12,7 @@ from scipy import stats
 
 from hermite import activation
 from meanfield import Comparison, Layer, Simulation, simulate, trajectory
-from meanfield._fluctuations import one_step_variance
+from meanfield._fluctuations import fluctuations, one_step_variance
 
 RELU = Layer("relu")
 X = np.random.default_rng(0).standard_normal((10, 40))
@@ -89,10 +89,12 @@ def test_the_band_holds_nine_runs_of_ten_from_orthogonal_inputs() -> None:
 def test_f3_entries_scatter_as_predicted(layer: Layer) -> None:
     """n = 5, width 2000, 4000 runs: the variance of each entry at each layer, within 5 standard errors and 3 %."""
     s, c = run(layer, X[:5] + 0.5, width=2000, depth=6, runs=4000)
-    from meanfield._fluctuations import fluctuations
-
-    predicted = fluctuations(s.layers, s.initial_gram, s.width.tolist())
+    predicted = c.fluctuations
+    assert predicted is not None
     i, j = np.triu_indices(5, 1)
+    low, high = predicted.band(2.0)
+    inside = (s.gram[:, i, j] > low[-1][i, j]) & (s.gram[:, i, j] < high[-1][i, j])
+    assert np.all(np.abs(inside.mean(axis=0) - 0.9545) < 0.02)
     ratio = s.gram_variance[1:, i, j] / predicted.variance[1:, i, j]
     assert np.all(np.abs(ratio - 1) < 5 * math.sqrt(2 / 4000) + 0.03)
     assert np.all(c.z_entries[1:] < 4)  # means are off by the curvature of the map alone
@@ -105,8 +107,6 @@ def test_f3_with_widths_that_change() -> None:
     layers = [RELU, Layer("tanh"), Layer("gelu"), RELU]
     s = simulate(layers, X[:4], width=widths, runs=4000, rng=1)
     c = s.compare(trajectory(layers, s.initial_gram))
-    from meanfield._fluctuations import fluctuations
-
     predicted = fluctuations(layers, s.initial_gram, widths)
     i, j = np.triu_indices(4, 1)
     ratio = s.gram_variance[1:, i, j] / predicted.variance[1:, i, j]
@@ -167,6 +167,7 @@ def test_where_fluctuations_are_not_derived(layer: Layer, said: str) -> None:
     assert np.all(np.isnan(c.expected))
     assert np.all(np.isnan(c.band))
     assert math.isnan(c.useful_depth)
+    assert c.fluctuations is None
     assert np.all(np.isfinite(c.z))
     assert c.to_pandas()["expected"].isna().all()
 
