@@ -139,6 +139,15 @@ def test_output_goes_to_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert len(json.loads(target.read_text(encoding="utf-8"))) == len(CLAIMS)
 
 
+def interrupt() -> None:
+    """Ctrl-C, also where this process was started in the background, and so told to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_claim_that_fails_ends_with_1(capsys: pytest.CaptureFixture[str], form: str) -> None:
     claims = {**CLAIMS, FALSE.label: FALSE}
@@ -165,7 +174,7 @@ def claim_that(act: Callable[[], Any], label: str = "stops") -> Claim:
 def test_ctrl_c_loses_no_finished_claim(
     form: str, to_file: bool, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    claims = {"sum": FALSE, "stops": claim_that(lambda: signal.raise_signal(signal.SIGINT)), "lemma-a.4": FALSE}
+    claims = {"sum": FALSE, "stops": claim_that(interrupt), "lemma-a.4": FALSE}
     target = tmp_path / "claims.txt"
     arguments = ["verify", "--format", form, *(["--output", str(target)] if to_file else [])]
     text = output(capsys, *arguments, code=130, claims=claims)
@@ -179,7 +188,7 @@ def test_ctrl_c_loses_no_finished_claim(
 
 
 def test_ctrl_c_before_any_claim_is_done(capsys: pytest.CaptureFixture[str]) -> None:
-    claims = {"stops": claim_that(lambda: signal.raise_signal(signal.SIGINT))}
+    claims = {"stops": claim_that(interrupt)}
     assert json.loads(output(capsys, "verify", "--format", "json", code=130, claims=claims)) == []
     assert output(capsys, "verify", code=130, claims=claims) == "0 of 1 claim\n"
 
