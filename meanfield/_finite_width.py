@@ -101,6 +101,8 @@ class Plan:
 def _run(plan: Plan, arrays: Arrays, root: np.random.SeedSequence, report: Callable[[int], Any]) -> Simulation:
     unique, index, counts = _distinct(plan.inputs)
     start = gram(unique) / unique.shape[1]
+    if np.any(_leaves(np.diagonal(start), arrays)):
+        raise PrecisionError(f"X has inputs whose mean square leaves {arrays.dtype}; scale X, or use dtype='float64'")
     recorder = Recorder(plan.layers, plan.widths, plan.runs, start, index, _mean_field(plan.layers, start, index))
     done, depth = 0, len(plan.layers)
     at_once, blocks = arrays.at_once(_elements(plan, len(unique)))
@@ -167,9 +169,7 @@ def _networks(plan: Plan, batch: Batch, unique: Floats, start: Floats, counts: F
 
 def _finite(K: Floats, layer: Layer, site: Site) -> Floats:
     """K, which must be in the range of the wide part: its square root is what activations are given."""
-    q = np.einsum("...ii->...i", K)
-    least, most = (1e-30, 1e30) if site.arrays.eps > 1e-10 else (1e-290, 1e290)
-    good = np.isfinite(K).all(axis=(-2, -1)) & ((q == 0.0) | ((q > least) & (q < most))).all(axis=-1)
+    good = np.isfinite(K).all(axis=(-2, -1)) & ~_leaves(np.einsum("...ii->...i", K), site.arrays).any(axis=-1)
     if not good.all():
         raise PrecisionError(
             f"layer {site.index}, run {site.runs[int(np.argmin(good))]}: the Gram matrix after {layer.label} leaves "
@@ -177,6 +177,12 @@ def _finite(K: Floats, layer: Layer, site: Site) -> Floats:
             + (", or use dtype='float64'" if site.arrays.eps > 1e-10 else "")
         )
     return K
+
+
+def _leaves(q: Floats, arrays: Arrays) -> NDArray[np.bool_]:
+    """Whether mean squares are too large or small for the wide dtype, which holds their roots and sums of squares."""
+    least, most = (1e-30, 1e30) if arrays.eps > 1e-10 else (1e-305, 1e305)
+    return np.asarray((q != 0.0) & ~((q > least) & (q < most)))
 
 
 def _mean_field(layers: tuple[Layer, ...], start: Floats, index: NDArray[np.intp]) -> list[Floats] | str:

@@ -629,6 +629,8 @@ def test_a_network_that_leaves_float64_says_where() -> None:
         simulate(Layer("x**2", normalization="none", gain=100), X, width=20, depth=50, rng=0)
     with pytest.raises(PrecisionError, match="leaves float32"):
         simulate(Layer("x", normalization="none", gain=1e10), X, width=20, depth=2, rng=0, dtype="float32")
+    with pytest.raises(PrecisionError, match="X has inputs whose mean square leaves float32; scale X, or use"):
+        simulate(RELU, 1e-20 * X, width=20, depth=2, rng=0, dtype="float32")
 
 
 def test_runs_before_one_that_leaves_the_range_are_kept() -> None:
