@@ -67,7 +67,7 @@ def simulate(
     a Gram matrix leaves float64, MissingDependencyError without torch, MemoryError where one run at a time is too much.
     Whatever stops a simulation that has finished some runs, Ctrl-C included, has them in its attribute `finished`.
 
-    Source: arXiv:2305.18399, section 7.2; NUMERICS of the two methods in `meanfield._conditional`.
+    Source: arXiv:2305.18399, section 7.2; the law is derived in `meanfield._conditional`.
 
     >>> X = np.eye(4, 100)
     >>> s = simulate(Layer("relu"), X, width=1000, depth=5, runs=20, rng=0)

@@ -26,7 +26,7 @@ def names(certificate: Certificate) -> list[str]:
     return [verdict.name for verdict in certificate.verdicts]
 
 
-# --- closed forms (THEORY: H5) ------------------------------------------------------------------------------
+# --- closed forms (H5) --------------------------------------------------------------------------------------
 
 
 def he(k: int, x: Any) -> Any:

@@ -66,7 +66,7 @@ def test_koenigs_function_of_a_quadratic_map_is_bracketed() -> None:
 
 
 def test_the_gap_of_relu_falls_like_r_squared() -> None:
-    """THEORY: the ratio of gaps at layer 29 is .5386, r^2 = .53798, and 1/beta = .78956."""
+    """The ratio of gaps at layer 29 is .5386, r^2 = .53798, and 1/beta = .78956."""
     layer = Layer("relu")
     gaps = gap_rates(layer, G3, 60)
     ratio = math.exp(gaps.rhs[0, 60] - gaps.rhs[0, 59])

@@ -1,6 +1,6 @@
 """How far networks of finite width are from their mean field: rates in the width, and what depth does to the error.
 
-THEORY of section 7.2 of arXiv:2305.18399. Every test is seeded, has a level, and a control that fails it.
+The theory of section 7.2 of arXiv:2305.18399. Every test is seeded, has a level, and a control that fails it.
 """
 
 from __future__ import annotations
