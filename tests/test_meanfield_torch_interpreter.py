@@ -153,7 +153,10 @@ def test_any_tree(dtype: Any, node: Node) -> None:
 @given(sigma=activations())
 def test_any_activation_that_is_drawn(dtype: Any, sigma: hermite.Activation) -> None:
     x = GRID[np.abs(GRID[:, None] - np.array([0.123, *sigma.breakpoints])).min(axis=1) > 1e-4]
-    assert np.mean(agrees(sigma.expr, x, dtype)) > 0.7
+    asked, values, info = agrees(sigma.expr, x, dtype), np.abs(sigma(x)), torch.finfo(dtype)
+    held = (values == 0) | ((values > info.tiny**0.9) & (values < info.max**0.9))  # by the dtype: tails are not
+    assert np.sum(asked[held]) > 0.7 * np.sum(held)
+    assert np.sum(asked) >= 4
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
